@@ -48,11 +48,11 @@ def make_interpreter(
     seed: int = 0,
     official: bool = False,
     situation: str | None = None,
-    make_model: Callable[..., ModelBackend] = make_backend,
+    make_model: Callable[..., ModelBackend] | None = None,
 ) -> Interpreter:
     """The interpreter for `spec` and `mode`. Raises Ad2Error, in one line. For mode "hybrid" see make_hybrid.
 
-    `official`, `situation`: see ModelInterpreter. `make_model`: of its models, as make_backend.
+    `official`, `situation`: see ModelInterpreter. `make_model`: of its models; None: make_backend.
     """
     spec = spec.strip()
     if mode not in MODES:
@@ -71,8 +71,9 @@ def make_interpreter(
 
     texts = texts_of(prompts)
     build = cng if mode == "cng" else dcs
-    seen = _describer(describer, texts, lambda spec: make_model(spec, cache=cache, seed=seed))
-    return build(make_model(spec, cache=cache, seed=seed), texts, profile, seen, official=official, situation=situation)
+    model_of = make_model or make_backend
+    seen = _describer(describer, texts, lambda spec: model_of(spec, cache=cache, seed=seed))
+    return build(model_of(spec, cache=cache, seed=seed), texts, profile, seen, official=official, situation=situation)
 
 
 def make_hybrid(first: Interpreter, second: Interpreter) -> HybridInterpreter:

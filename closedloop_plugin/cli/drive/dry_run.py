@@ -25,7 +25,7 @@ from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunCo
 from closedloop_plugin.runner.run import AGAIN
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.system_calls import needs_interpreter
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import identity_of
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.storage.identity import check_folder
@@ -91,14 +91,10 @@ def _subject(options: DriveRunOptions) -> RouteSelection:
 
 
 def _config(options: DriveRunOptions, rules: Profile) -> RunConfig:
-    """The run's settings, after the imports that its world and its engine need."""
+    """The run's settings, after the imports that its world needs."""
     world, workers = world_of(options, options.workers)
-    if options.world == "embedded":
-        require("scenic", "for the embedded world")
     world.maker()
-    if options.engine == "ray":
-        require("ray", "by --engine ray")
-    else:
+    if options.engine == "local":  # the other one starts a cluster
         engine_of(options, world, workers)
     config = RunConfig(
         folder=options.out,

@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.make import (
-    BUILT_IN,
-    SPEAKING,
-    answers_in_text,
-    cameras_of,
-    make_agent,
-    make_backend,
-)
+from closedloop_plugin.agents.make import BUILT_IN, SPEAKING, answers_in_text, cameras_of, make_agent
 from closedloop_plugin.agents.model_backend import ModelBackend
 from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
 from closedloop_plugin.cli.drive.training_data import selected, training_note, training_of
@@ -170,12 +163,12 @@ def driver_of(
     rules: Profile,
     policy: str = "strict",
     given: ModelBackend | Agent | None = None,
-    make_model: Callable[..., ModelBackend] = make_backend,
+    make_model: Callable[..., ModelBackend] | None = None,
 ) -> DriverSetup:
     """Return the driver. `policy` "official": numbers of the slow system are adapted as in the public code.
 
     An agent that sets the controls itself gets no interpreter, so that no result names one; nor does a custom one,
-    unless the options name it. A `given` agent is called in this process. `make_model`: of the models, as make_backend.
+    unless the options name it. A `given` agent is called in this process. `make_model`: of the models; None: make_backend.
     """
     speaks = answers_in_text(options.agent) or bool(options.interpreter)
     interpreter = interpreter_of(options, rules, policy, make_model=make_model) if speaks else None
@@ -204,7 +197,7 @@ def interpreter_of(
     policy: str,
     *,
     cache: Path | None = None,
-    make_model: Callable[..., ModelBackend] = make_backend,
+    make_model: Callable[..., ModelBackend] | None = None,
 ) -> Interpreter:
     """Return the slow system of the options. `cache`: file for the replies of its models. Raises Ad2Error."""
     check_interpreter(options)
