@@ -68,9 +68,12 @@ class LmmsModel:
         `name`: of the model and its weights; without one, the model is equal to no other in the identity of a run.
         """
         lm = model_object(model, name, batch_size)
-        return cls(
+        found = cls(
             lm, name or str(getattr(lm, "name", type(lm).__name__)), "" if name else f"object={uuid.uuid4().hex}"
         )
+        if lm is not model:
+            found.name = f"function:{found.name.removeprefix('lmms:')}"
+        return found
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         """See ModelBackend.ask. One generate_until for all questions; an exception becomes the error of each, but a
@@ -125,7 +128,7 @@ class LmmsModel:
         given = {"max_new_tokens": max_tokens, "temperature": temperature}
         changed = {**self._generation, **{k: v for k, v in given.items() if v is not None}}
         tuned = LmmsModel(self.lm, self.name.removeprefix("lmms:"), self.args, changed)
-        tuned._weights = self._weights
+        tuned.name, tuned._weights = self.name, self._weights
         return tuned
 
     def describe(self) -> dict[str, Any]:

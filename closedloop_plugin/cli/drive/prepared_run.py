@@ -116,7 +116,10 @@ def check_options(options: DriveRunOptions) -> None:
 
 def check_decision_hz(hz: float | None, rules: Profile) -> None:
     if hz is not None and not 0 < hz <= rules.hz:
-        raise Ad2Error(f"--decision-hz {hz:g}: must be above 0 and at most the simulation's rate")
+        raise Ad2Error(
+            f"--decision-hz {hz:g}: must be above 0 and at most {rules.hz:g}, the simulation's rate under the profile "
+            f"{rules.name}"
+        )
 
 
 def decision_rules(options: SimulatedDecisionOptions) -> DecisionRules:
@@ -168,7 +171,8 @@ def driver_of(
     """Return the driver. `policy` "official": numbers of the slow system are adapted as in the public code.
 
     An agent that sets the controls itself gets no interpreter, so that no result names one; nor does a custom one,
-    unless the options name it. A `given` agent is called in this process. `make_model`: of the models; None: make_backend.
+    unless the options name it. A `given` agent is called in this process. `make_model`: of the slow
+    system; None: make_backend.
     """
     speaks = answers_in_text(options.agent) or bool(options.interpreter)
     interpreter = interpreter_of(options, rules, policy, make_model=make_model) if speaks else None

@@ -162,7 +162,7 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
     episodes = tuple(ComparedEpisode.of(record) for record in records)
     selection, identity = run["selection"], run["identity"]
     wanted = {*selection.get("asked", selection["routes"]), *(r.route_id for r in records)}
-    suite, notes = _suite_of(identity, routes)
+    suite, notes = suite_of(identity, routes)
     asked = tuple(route for route in selection["routes"] if route in wanted)
     return DriveResults(
         path=path,
@@ -191,7 +191,7 @@ def _asked_repetitions(run: Path, selection: Mapping[str, Any]) -> int:
     return asked
 
 
-def _suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | None, tuple[str, ...]]:
+def suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | None, tuple[str, ...]]:
     """The routes of a run: those given if they are the driven ones or if its suite is not here; notes on others."""
     from closedloop_plugin.suites.lookup import suite
     from lmms_eval_ad2.errors import Ad2Error

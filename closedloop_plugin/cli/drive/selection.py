@@ -15,6 +15,7 @@ from closedloop_plugin.runner.assemble import RouteSelection
 from closedloop_plugin.suites.lookup import Suite, route_of, suite
 from closedloop_plugin.suites.programs import route_named, sha_of
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.report.text_table import few
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import file_sha256
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.run import DriveRunOptions
     from closedloop_plugin.core.record import EpisodeRecord
     from closedloop_plugin.suites.played_draws import PlayedDraw
+
+
+LIBRARY = "closedloop_plugin.scenarios"  # imported by programs whose actors act
 
 
 def suite_subject(
@@ -105,6 +109,24 @@ def other_values(records: Sequence[EpisodeRecord], drawn: Mapping[str, Mapping[s
     if not other:
         return ()
     return (f"not what was checked: {', '.join(dict.fromkeys(other))} drew other values; check the folder again",)
+
+
+def without_act(records: Sequence[EpisodeRecord], programs: Mapping[str, Path | None]) -> tuple[str, ...]:
+    """One line on programs of our library whose actor never acted; `programs`: by route id."""
+    from closedloop_plugin.core.state import FAILED
+
+    silent = [
+        r.route_id for r in records
+        if r.end not in FAILED and "act" not in {name for _, name in r.events} and _acts(programs.get(r.route_id))
+    ]  # fmt: skip
+    if not silent:
+        return ()
+    return (f"the program sent no event act, so its actor never acted: {few(list(dict.fromkeys(silent)))}",)
+
+
+def _acts(program: Path | None) -> bool:
+    """Whether a program uses our library, whose actors act; a program of others need not have such an event."""
+    return program is not None and program.is_file() and LIBRARY in program.read_text("utf-8", "replace")
 
 
 def select_routes(found: Suite, name: str, *, routes_ids: str | None, limit: int | None) -> tuple[Route, ...]:
