@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.prepared_run import PreparedRun
 
 
-_ARGUMENTS = {"agent", "routes_ids"}  # options that `evaluate` takes by other names: model, routes
+# Options that `evaluate` takes by other names (model, routes) or not at all.
+_ARGUMENTS = {"agent", "routes_ids", "dry_run", "no_probe"}
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,17 @@ def make_backend(spec: str, *, cache: Path | None = None, seed: int = 0) -> Mode
     raise Ad2Error(f"'{spec}' names no model; write endpoint:MODEL@http://host:port/v1 or lmms:NAME,arg=value,...")
 
 
+def check_backend(spec: str) -> None:
+    """Raise Ad2Error for what is wrong with a model: an endpoint is reached, lmms-eval's models are not loaded."""
+    kind, _, rest = spec.strip().partition(":")
+    if kind != "lmms":
+        make_backend(spec)
+        return
+    from closedloop_plugin.harness.lmms_model import LmmsModel
+
+    LmmsModel.check_spec(_without_replicas(rest)[0])
+
+
 _REPLICATED: dict[tuple[str, int, float | None], Any] = {}
 
 

@@ -22,7 +22,7 @@ from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.harness.caught_errors import CaughtErrors
 from lmms_eval_ad2.harness.library import model_object
-from lmms_eval_ad2.harness.model_requirements import argument_fault, find_wrapper, path_fault
+from lmms_eval_ad2.harness.model_requirements import argument_fault, faults, find_wrapper, path_fault
 from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.several_servers import spread_over_servers
 from lmms_eval_ad2.numbers import is_number
@@ -51,19 +51,15 @@ class LmmsModel:
     @classmethod
     def from_spec(cls, spec: str) -> LmmsModel:
         """From `NAME,arg=value,...`. A model with equal name and arguments is loaded once."""
-        name, _, args = spec.partition(",")
-        if not name.strip():
-            raise Ad2Error("lmms: which model? e.g. lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct")
-        utils = require("lmms_eval.utils", f"by lmms:{name}")
-        try:
-            given = dict(utils.simple_parse_args_string(args))
-        except ValueError:
-            raise Ad2Error(f"lmms:{name}: expected KEY=VALUE, separated by commas, after the model's name") from None
-        generation = {key: given.pop(key) for key in GENERATION if key in given}
-        for key, value in generation.items():
-            if not is_number(value) or value < 0:
-                raise Ad2Error(f"lmms:{name}: {key}: expected a number of at least 0, found {value!r}")
-        return cls(_load(name.strip(), tuple(sorted(given.items(), key=str))), name.strip(), args, generation)
+        name, args, given, generation = _parsed(spec)
+        return cls(_load(name, tuple(sorted(given.items(), key=str))), name, args, generation)
+
+    @classmethod
+    def check_spec(cls, spec: str) -> None:
+        """Raise Ad2Error for what keeps the model from being loaded; it is not loaded."""
+        name, _, given, _ = _parsed(spec)
+        if fault := next(iter(faults(name, {key: str(value) for key, value in given.items()})), None):
+            raise Ad2Error(f"lmms:{name}: {fault}")
 
     @classmethod
     def from_object(cls, model: Any, name: str | None, batch_size: int) -> LmmsModel:
@@ -72,9 +68,12 @@ class LmmsModel:
         `name`: of the model and its weights; without one, the model is equal to no other in the identity of a run.
         """
         lm = model_object(model, name, batch_size)
-        return cls(
+        found = cls(
             lm, name or str(getattr(lm, "name", type(lm).__name__)), "" if name else f"object={uuid.uuid4().hex}"
         )
+        if lm is not model:
+            found.name = f"function:{found.name.removeprefix('lmms:')}"
+        return found
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         """See ModelBackend.ask. One generate_until for all questions; an exception becomes the error of each, but a
@@ -129,7 +128,7 @@ class LmmsModel:
         given = {"max_new_tokens": max_tokens, "temperature": temperature}
         changed = {**self._generation, **{k: v for k, v in given.items() if v is not None}}
         tuned = LmmsModel(self.lm, self.name.removeprefix("lmms:"), self.args, changed)
-        tuned._weights = self._weights
+        tuned.name, tuned._weights = self.name, self._weights
         return tuned
 
     def describe(self) -> dict[str, Any]:
@@ -151,6 +150,23 @@ class LmmsModel:
         if not getattr(self.lm, "is_simple", True):
             args = (question.text, functools.partial(_messages, question.text), settings, *where)
         return instance("generate_until", args, 0, {"task": _TASK, "doc_id": index, "repeats": 1})
+
+
+def _parsed(spec: str) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
+    """(name, text of the arguments, arguments, generation settings) of `NAME,arg=value,...`. Raises Ad2Error."""
+    name, _, args = (part.strip() for part in spec.partition(","))
+    if not name:
+        raise Ad2Error("lmms: which model? e.g. lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct")
+    utils = require("lmms_eval.utils", f"by lmms:{name}")
+    try:
+        given = dict(utils.simple_parse_args_string(args))
+    except ValueError:
+        raise Ad2Error(f"lmms:{name}: expected KEY=VALUE, separated by commas, after the model's name") from None
+    generation = {key: given.pop(key) for key in GENERATION if key in given}
+    for key, value in generation.items():
+        if not is_number(value) or value < 0:
+            raise Ad2Error(f"lmms:{name}: {key}: expected a number of at least 0, found {value!r}")
+    return name, args, given, generation
 
 
 def _runs_here(lm: Any) -> bool:

@@ -17,13 +17,14 @@ a run of the expert need not spend.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import DecisionRequest, is_concurrent
 from closedloop_plugin.agents.make import make_backend
+from closedloop_plugin.agents.model_backend import ModelBackend
 from closedloop_plugin.core.image_encoding import common_encodings
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Decision, InterpretedControl
@@ -47,10 +48,11 @@ def make_interpreter(
     seed: int = 0,
     official: bool = False,
     situation: str | None = None,
+    make_model: Callable[..., ModelBackend] | None = None,
 ) -> Interpreter:
     """The interpreter for `spec` and `mode`. Raises Ad2Error, in one line. For mode "hybrid" see make_hybrid.
 
-    `official`, `situation`: see ModelInterpreter.
+    `official`, `situation`: see ModelInterpreter. `make_model`: of its models; None: make_backend.
     """
     spec = spec.strip()
     if mode not in MODES:
@@ -69,10 +71,9 @@ def make_interpreter(
 
     texts = texts_of(prompts)
     build = cng if mode == "cng" else dcs
-    seen = _describer(describer, texts, cache, seed)
-    return build(
-        make_backend(spec, cache=cache, seed=seed), texts, profile, seen, official=official, situation=situation
-    )
+    model_of = make_model or make_backend
+    seen = _describer(describer, texts, lambda spec: model_of(spec, cache=cache, seed=seed))
+    return build(model_of(spec, cache=cache, seed=seed), texts, profile, seen, official=official, situation=situation)
 
 
 def make_hybrid(first: Interpreter, second: Interpreter) -> HybridInterpreter:
@@ -86,7 +87,9 @@ def tasks_for(interpreter: Interpreter, tasks: Sequence[str]) -> tuple[str, ...]
     return tuple(dict.fromkeys((*tasks, *needed)))
 
 
-def _describer(spec: str | None, texts: PromptTexts, cache: Path | None, seed: int) -> SceneDescriber | None:
+def _describer(
+    spec: str | None, texts: PromptTexts, make_model: Callable[[str], ModelBackend]
+) -> SceneDescriber | None:
     if spec is None:
         return None
     if spec.strip() == "offline":
@@ -97,7 +100,7 @@ def _describer(spec: str | None, texts: PromptTexts, cache: Path | None, seed: i
         raise Ad2Error(
             f"no describer '{spec}'; known: none, offline, endpoint:MODEL@http://host:port/v1, lmms:NAME,..."
         )
-    return ModelDescriber(make_backend(spec, cache=cache, seed=seed), texts)
+    return ModelDescriber(make_model(spec), texts)
 
 
 class HybridInterpreter:

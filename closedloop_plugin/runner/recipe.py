@@ -30,9 +30,12 @@ class FactoryRecipe:
         return " ".join(map(str, self.each[worker % len(self.each)].values())) if self.each else ""
 
     def make(self, **more: Any) -> Any:
+        return self.maker()(**{**self.kwargs, **more})
+
+    def maker(self) -> Any:
+        """The callable. Raises Ad2Error if it cannot be imported."""
         module, _, name = self.target.partition(":")
         try:
-            maker = getattr(importlib.import_module(module), name)
+            return getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError, ValueError) as exc:
             raise Ad2Error(f"{self.target!r} cannot be imported: {exc}") from exc
-        return maker(**{**self.kwargs, **more})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest
-from closedloop_plugin.core.state import Decision, InterpretedControl
+from closedloop_plugin.core.state import Control, Decision, InterpretedControl
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.errors import Ad2Error
@@ -16,9 +16,15 @@ def needs_interpreter(decision: Decision) -> bool:
 
 
 def decide(agent: Agent, requests: Sequence[DecisionRequest]) -> list[Decision]:
-    """The agent's decisions. An exception of the agent, except Ad2Error, becomes the error of each of them."""
+    """The agent's decisions. An exception of the agent, except Ad2Error, becomes the error of each of them.
+
+    Raises Ad2Error if the agent returns something else than decisions, which ends the run.
+    """
     try:
         decisions = agent.decide(requests)
+        if fault := _fault(decisions):
+            wanted = "it must return a list with one Decision per request, see docs/agents.md"
+            raise Ad2Error(f"the agent {agent.name}: decide() returned {fault}; {wanted}")
         if len(decisions) != len(requests):
             raise ValueError(f"{len(decisions)} decisions for {len(requests)} questions")
         return decisions
@@ -26,6 +32,22 @@ def decide(agent: Agent, requests: Sequence[DecisionRequest]) -> list[Decision]:
         raise
     except Exception as exc:
         return [Decision(error=f"{type(exc).__name__}: {exc}")] * len(requests)
+
+
+def _fault(decisions: object) -> str | None:
+    """What is not a list of decisions."""
+    if not isinstance(decisions, Sequence) or isinstance(decisions, str | bytes):
+        return f"a {type(decisions).__name__}"
+    for decision in decisions:
+        if not isinstance(decision, Decision):
+            return f"a list with a {type(decision).__name__}"
+        if not isinstance(decision.control, Control | None):
+            return f"a Decision whose control is a {type(decision.control).__name__}, no Control"
+        if not isinstance(decision.texts, Mapping) or not all(isinstance(t, str) for t in decision.texts.values()):
+            return "a Decision whose texts are no mapping of tasks to texts"
+        if not isinstance(decision.error, str | None):
+            return f"a Decision whose error is a {type(decision.error).__name__}, no text"
+    return None
 
 
 def interpret(interpreter: Interpreter, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import faulthandler
+import inspect
 import signal
 import time
 import traceback
@@ -47,6 +48,10 @@ from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
 from closedloop_plugin.worlds.base import World, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.parent_process import exit_with_parent
+
+# Of a World, beside what no episode needs; without a value for some of them before the first reset.
+ATTRIBUTES = ("backend", "version", "road", "done", "weather", "drawn")
+METHODS = ("reset", "step", "truth", "close")
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,7 @@ def serve(pipe: Connection) -> None:
 
 
 def _serve(pipe: Connection, config: WorkerConfig) -> None:
-    world: World = config.world.make()
+    world: World = _checked(config.world.make(), config.world.target)
 
     def remote(request: DecisionRequest, decision: Decision | None, parent_interprets: bool) -> DecisionResponse:
         observation = request.observation
@@ -200,6 +205,21 @@ def _serve(pipe: Connection, config: WorkerConfig) -> None:
             pipe.send(("done", drive(world, task, config, responder, [_Heartbeat(pipe)], keep_block)))
     finally:
         world.close()
+
+
+def _checked(world: Any, target: str) -> World:
+    """The world, if it has what the runner calls. Raises Ad2Error, which ends the run: another try would not help."""
+    missing = object()
+    # Statically: a property such as `road` may have no value before the first reset.
+    lacks = [name for name in ATTRIBUTES if inspect.getattr_static(world, name, missing) is missing]
+    lacks = [name for name in lacks if not hasattr(world, name)]  # a proxy has them dynamically
+    lacks += [f"{name}()" for name in METHODS if not callable(getattr(world, name, None))]
+    if lacks:
+        raise Ad2Error(
+            f"--world {target}: the {type(world).__name__} lacks {', '.join(lacks)}: see World in "
+            "closedloop_plugin/worlds/base.py"
+        )
+    return world
 
 
 class _Heartbeat:

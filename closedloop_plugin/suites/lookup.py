@@ -11,6 +11,7 @@ Route file of embedded220 and bench2drive220: $AD2_BENCH2DRIVE_ROUTES, else HOME
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -70,8 +71,10 @@ def suite(name: str, world: str | None = "embedded", *, argument: str = "--suite
         )  # fmt: skip
     if not file.is_file():
         known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *(f.stem for f in routes_home().glob("*.xml"))})
+        near = difflib.get_close_matches(name, known, 1)
+        meant = f"did you mean '{near[0]}'? " if near else ""
         what = "no such suite, route file or folder of programs"
-        raise Ad2Error(f"{argument} {name}: {what}; suites: {', '.join(known)}")
+        raise Ad2Error(f"{argument} {name}: {what}; {meant}suites: {', '.join(known)}")
     if file.stem in ("demo", EMBEDDED) or (file.stem == BENCH2DRIVE and world == "embedded"):
         raise Ad2Error(
             f"{file}: a file of this name would be confused with another suite; rename it, or use {argument} {EMBEDDED}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,7 +59,7 @@ def prepare(options: DriveRunOptions, given: ModelBackend | Agent | None = None,
 
     `given`: the fast system that `options.agent` only names, see make_agent.
     """
-    _check(options)
+    check_options(options)
     rules = profile(options.profile)
     drawn: Mapping[str, Mapping[str, Any]] = {}
     if options.scenario:
@@ -98,7 +98,8 @@ def prepare(options: DriveRunOptions, given: ModelBackend | Agent | None = None,
     return PreparedRun(run, subject.routes, agent, interpreter, notes=notes, training=trained, drawn=drawn)
 
 
-def _check(options: DriveRunOptions) -> None:
+def check_options(options: DriveRunOptions) -> None:
+    """Raise Ad2Error for options that exclude each other or have no effect."""
     check_decision_hz(options.decision_hz, profile(options.profile))
     if options.map and not options.scenario:
         raise Ad2Error("--map is an option of --scenario; maps of routes come from --towns DIR")
@@ -115,7 +116,10 @@ def _check(options: DriveRunOptions) -> None:
 
 def check_decision_hz(hz: float | None, rules: Profile) -> None:
     if hz is not None and not 0 < hz <= rules.hz:
-        raise Ad2Error(f"--decision-hz {hz:g}: must be above 0 and at most the simulation's rate")
+        raise Ad2Error(
+            f"--decision-hz {hz:g}: must be above 0 and at most {rules.hz:g}, the simulation's rate under the profile "
+            f"{rules.name}"
+        )
 
 
 def decision_rules(options: SimulatedDecisionOptions) -> DecisionRules:
@@ -158,15 +162,20 @@ def _without_effect(options: DriverOptions, slow: bool) -> list[str]:
 
 
 def driver_of(
-    options: DriverOptions, rules: Profile, policy: str = "strict", given: ModelBackend | Agent | None = None
+    options: DriverOptions,
+    rules: Profile,
+    policy: str = "strict",
+    given: ModelBackend | Agent | None = None,
+    make_model: Callable[..., ModelBackend] | None = None,
 ) -> DriverSetup:
     """Return the driver. `policy` "official": numbers of the slow system are adapted as in the public code.
 
     An agent that sets the controls itself gets no interpreter, so that no result names one; nor does a custom one,
-    unless the options name it. A `given` agent is called in this process.
+    unless the options name it. A `given` agent is called in this process. `make_model`: of the slow
+    system; None: make_backend.
     """
     speaks = answers_in_text(options.agent) or bool(options.interpreter)
-    interpreter = interpreter_of(options, rules, policy) if speaks else None
+    interpreter = interpreter_of(options, rules, policy, make_model=make_model) if speaks else None
     tasks = _asked(options, interpreter) if interpreter else None
     agent = _agent(options, rules, tasks, given)
     recipe = None
@@ -187,7 +196,12 @@ def driver_of(
 
 
 def interpreter_of(
-    options: DriverOptions | DriveRereadOptions, rules: Profile, policy: str, cache: Path | None = None
+    options: DriverOptions | DriveRereadOptions,
+    rules: Profile,
+    policy: str,
+    *,
+    cache: Path | None = None,
+    make_model: Callable[..., ModelBackend] | None = None,
 ) -> Interpreter:
     """Return the slow system of the options. `cache`: file for the replies of its models. Raises Ad2Error."""
     check_interpreter(options)
@@ -195,6 +209,7 @@ def interpreter_of(
     mode = options.mode or ("rules" if spec == "rules" else "cng")
     more: dict[str, Any] = {"describer": options.describer, "prompts": options.prompts, "seed": options.seed}
     more |= {"official": policy == "official", "situation": options.situation, "cache": cache}
+    more |= {"make_model": make_model}
     if mode != "hybrid":
         return make_interpreter(spec, mode, rules, **more)
     first, second = (

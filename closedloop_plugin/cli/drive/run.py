@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.options import (
     DecisionOptions,
@@ -19,6 +19,9 @@ from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
 from lmms_eval_ad2.options import ExclusiveOptions, add_command, from_values, option
 from lmms_eval_ad2.printed import show
 
+if TYPE_CHECKING:
+    from closedloop_plugin.core.record import EpisodeRecord
+
 EXAMPLES = """examples:
   ad2 drive run --suite demo --agent expert --out out/expert --video
   ad2 drive run --suite embedded220 --agent endpoint:qwen@http://localhost:8000/v1 --workers 8 --out out/qwen
@@ -29,9 +32,11 @@ EXAMPLES = """examples:
   ad2 drive run --suite threats/ --agent expert --out out/threats
   ad2 drive run --suite threats/ --fresh-draws 3 --agent expert --out out/others
   ad2 drive run --suite bench2drive220 --world carla --servers localhost:2000,localhost:2010 --agent expert --out out/c
+before a long run:
+  ad2 drive run ... --dry-run                requests, tokens and hours to come, from one request to the endpoint
 then:
   ad2 drive show out/expert:101              film strip and top view of an episode
-  ad2 drive score out/expert --routes FILE   print the scores again, or those of several folders
+  ad2 drive score out/expert                 print the scores again, or those of several folders
 
 agents:
   expert                 reads the state of the simulation (privileged, and labelled so)
@@ -83,6 +88,11 @@ class DriveFolderOptions:
     out: Path = option("run folder; the same command resumes in it", metavar="DIR")
     frames: bool = option("save camera frames at 2 Hz", default=False)
     video: bool = option("save a video of each episode", default=False)
+    dry_run: bool = option(
+        "print episodes, requests, time and tokens to come, and what is wrong; drives nothing, and sends each endpoint "
+        "one request", default=False,
+    )  # fmt: skip
+    no_probe: bool = option("with --dry-run: send no request", default=False, needs="dry_run")
     retry_failed: bool = option("repeat episodes whose world or agent failed", default=False)
     strict_contamination: bool = option(
         "refuse to drive routes that a model was trained on, as its ad2_training.json names them (default: they are "
@@ -127,9 +137,13 @@ def register(subparsers: Any) -> None:
 
 def run(options: DriveRunOptions) -> int:
     """Return 0 if all episodes ran, 1 if some failed; raises Ad2Error for mistakes of the user."""
+    if options.dry_run:
+        from closedloop_plugin.cli.drive.dry_run import dry_run
+
+        return dry_run(options)
     from closedloop_plugin.cli.drive.prepared_run import prepare
     from closedloop_plugin.cli.drive.report import report
-    from closedloop_plugin.cli.drive.selection import other_values
+    from closedloop_plugin.cli.drive.selection import other_values, without_act
     from closedloop_plugin.core.state import FAILED
     from closedloop_plugin.runner.run import AGAIN
     from closedloop_plugin.runner.run import run as drive
@@ -141,10 +155,14 @@ def run(options: DriveRunOptions) -> int:
     rules = prepared.run.worker_config.conditions.profile
     repetitions = options.fresh_draws or options.repetitions
     show(report(records, prepared.routes, rules, repetitions, prepared.run.identity, options.out))
-    for note in (*prepared.notes, *prepared.training, *other_values(records, prepared.drawn)):
+    programs = {task.route_id: task.setup.program for task in prepared.run.tasks}
+    notes = (*other_values(records, prepared.drawn), *without_act(records, programs))
+    for note in (*prepared.notes, *prepared.training, *notes):
         show(note)
     if options.shard:
         print(f"shard {options.shard}; join the shards with: ad2 merge OUT {options.out} ...")
+    elif records:
+        show(_where(options.out, records))
     failed = [r for r in records if r.end in FAILED]
     for record in failed:
         name = f"route {record.route_id} repetition {record.repetition}"
@@ -152,3 +170,14 @@ def run(options: DriveRunOptions) -> int:
     if any(r.end in AGAIN for r in failed):
         print("to repeat episodes whose world or agent failed, add --retry-failed to the same command", file=sys.stderr)
     return 1 if failed or len(records) < len(prepared.run.tasks) else 0
+
+
+def _where(out: Path, records: Sequence[EpisodeRecord]) -> str:
+    """Where the results are, and how to look at an episode: the first one without success, if there is one."""
+    from closedloop_plugin.runner.episode import PROGRAM, unharmed
+
+    shown = next((r for r in records if not unharmed(r)), records[0])
+    episode = f"{out}:{shown.route_id}" + (f":{shown.repetition}" if shown.repetition else "")
+    single = shown.scenario == PROGRAM or shown.suite.startswith("program ")  # it has no benchmark scores
+    report = "" if single else f"; all figures: ad2 report {out}"
+    return f"results in {out}; look at an episode: ad2 drive show {episode}{report}"

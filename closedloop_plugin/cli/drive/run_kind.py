@@ -97,7 +97,7 @@ def unlike(a: Mapping[str, Any], b: Mapping[str, Any], one_suite: bool) -> list[
 
     free = (*FREE, *(DRIVER if one_suite else DRIVEN))
     kept = [{key: value for key, value in identity.items() if key not in free} for identity in (a, b)]
-    found = differences(kept[0], kept[1])
+    found = [_with_rate(text) for text in differences(kept[0], kept[1])]
     towns = [identity.get("towns_sha256") or {} for identity in (a, b)]
     shared = towns[0].keys() & towns[1].keys()
     if any(towns[0][town] != towns[1][town] for town in shared):
@@ -105,6 +105,11 @@ def unlike(a: Mapping[str, Any], b: Mapping[str, Any], one_suite: bool) -> list[
     elif bool(towns[0]) != bool(towns[1]):
         found.append(f"maps are {_maps(towns[0])} there and {_maps(towns[1])} here")
     return [text.replace(" there and ", " in the first and ").replace(" here", " in the second") for text in found]
+
+
+def _with_rate(difference: str) -> str:
+    """A difference of the decision rate, of which null is the profile's."""
+    return difference.replace("null", "the profile's rate") if difference.startswith("decision_hz is ") else difference
 
 
 def _maps(towns: Mapping[str, str]) -> str:

@@ -31,9 +31,11 @@ class DriveScoreOptions:
     """`ad2 drive score`."""
 
     results: tuple[Path, ...] = option(metavar="RESULTS", positional=True)
-    routes: str = option(
-        "driven suite: its route file, folder of programs or route files, or demo", metavar="FILE|DIR|SUITE"
-    )
+    routes: str | None = option(
+        "driven suite: its route file, folder of programs or route files, or demo (default: the suite that run folders "
+        "name)",
+        default=None, metavar="FILE|DIR|SUITE",
+    )  # fmt: skip
     profile: str | None = option(
         "rules of scoring (default: those of the results; official files: bench2drive)", default=None, metavar="NAME"
     )
@@ -78,8 +80,8 @@ def run(options: DriveScoreOptions) -> int:
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
     from lmms_eval_ad2.errors import Ad2Error
 
-    what = driven(options.routes)
     results = official.read_apart(options.results) if options.apart else official.read(options.results)
+    what, changed = (driven(options.routes), ()) if options.routes else suite_of_runs(options.results)
     records = results.records
     repetitions = repetitions_of(records) if options.repetitions is None else options.repetitions
     if not 1 <= repetitions <= MOST_REPETITIONS:
@@ -104,13 +106,18 @@ def run(options: DriveScoreOptions) -> int:
     )
     found["n_lost"] = sum(n for _, n in results.lost)
     found["notes"] = _lost(results) + found["notes"] + _junction_notes(options, junctions, found)
-    found["notes"] += [*_trained(options.results), *_other_programs(options.results, what), *left_out_note(what)]
+    found["notes"] += [
+        *_trained(options.results),
+        *_other_programs(options.results, what),
+        *left_out_note(what),
+        *changed,
+    ]
     found["junctions"] = asdict(junctions) if junctions else None
     if options.json:
-        more = {"routes": str(options.routes), "files": list(results.files), "left_out": dict(what.left_out)}
+        more = {"routes": options.routes or what.name, "files": list(results.files), "left_out": dict(what.left_out)}
         print(json.dumps({**found, **more}, indent=1))
     else:
-        show(render(found, Path(options.routes).name, results.files))
+        show(render(found, Path(options.routes or what.name).name, results.files))
     return 0
 
 
@@ -149,6 +156,30 @@ def driven(name: str) -> Suite:
     if file.is_dir() or (known and not file.exists()):
         return suite(name, world=None, argument="--routes")
     return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
+
+
+def suite_of_runs(results: Sequence[Path]) -> tuple[Suite, tuple[str, ...]]:
+    """The suite that the run folders name, and notes if its routes have changed since. Raises Ad2Error."""
+    from closedloop_plugin.cli.drive.results import suite_of
+    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.storage.identity import RUN, read_run
+
+    runs = {path: read_run(path)["identity"] for path in results if (path / RUN).is_file()}
+    other = next((path for path in results if path not in runs), None)
+    if other is not None:
+        raise Ad2Error(f"{other}: only a run folder names its routes; give the driven route file: --routes FILE")
+    first, *more = runs.values()
+    if any(identity.get("suite_sha256") != first.get("suite_sha256") for identity in more):
+        names = ", ".join(dict.fromkeys(str(identity.get("suite")) for identity in runs.values()))
+        raise Ad2Error(
+            f"the runs were driven on several suites ({names}); score them one by one, or give --routes FILE"
+        )
+    found, notes = suite_of(first, None)
+    if found is None:
+        raise Ad2Error(
+            f"{results[0]}: driven on suite {first.get('suite')}, which is not here; name its routes: --routes FILE"
+        )
+    return found, notes
 
 
 def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[OfficialRecord]) -> JunctionShares | None:

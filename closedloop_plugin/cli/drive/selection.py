@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 TYPO = 0.85  # similarity from which a name is taken for a misspelt one
 
 
+LIBRARY = "closedloop_plugin.scenarios"  # imported by programs whose actors act
+
+
 def suite_subject(
     options: DriveRunOptions, name: str
 ) -> tuple[RouteSelection, tuple[str, ...], Mapping[str, Mapping[str, Any]]]:
@@ -108,6 +111,24 @@ def other_values(records: Sequence[EpisodeRecord], drawn: Mapping[str, Mapping[s
     if not other:
         return ()
     return (f"not what was checked: {', '.join(dict.fromkeys(other))} drew other values; check the folder again",)
+
+
+def without_act(records: Sequence[EpisodeRecord], programs: Mapping[str, Path | None]) -> tuple[str, ...]:
+    """One line on programs of our library whose actor never acted; `programs`: by route id."""
+    from closedloop_plugin.core.state import FAILED
+
+    silent = [
+        r.route_id for r in records
+        if r.end not in FAILED and "act" not in {name for _, name in r.events} and _acts(programs.get(r.route_id))
+    ]  # fmt: skip
+    if not silent:
+        return ()
+    return (f"the program sent no event act, so its actor never acted: {few(list(dict.fromkeys(silent)))}",)
+
+
+def _acts(program: Path | None) -> bool:
+    """Whether a program uses our library, whose actors act; a program of others need not have such an event."""
+    return program is not None and program.is_file() and LIBRARY in program.read_text("utf-8", "replace")
 
 
 def select_routes(found: Suite, name: str, *, routes_ids: str | None, limit: int | None) -> tuple[Route, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.report.text_table import few
 
 if TYPE_CHECKING:
     from closedloop_plugin.show.episode_track import EpisodeTrack, TrackSample
@@ -40,7 +41,8 @@ def register(subparsers: Any) -> None:
         run,
         DriveShowOptions,
         help="draw an episode: film strip and top view with route, track and infractions",
-        description="EPISODE is RUN_DIR:ROUTE, RUN_DIR:ROUTE:REPETITION, or a file RUN_DIR/tracks/<route>_rep<k>.json.",
+        description="EPISODE is RUN_DIR:ROUTE, RUN_DIR:ROUTE:REPETITION, or a file RUN_DIR/tracks/<route>_rep<k>.json; "
+        "RUN_DIR, if it has one episode.",
     )
 
 
@@ -90,6 +92,8 @@ def find(text: str) -> EpisodeFiles:
         if not file.is_file():
             raise Ad2Error(f"{file}: no such track file")
         return EpisodeFiles(file.resolve().parent.parent, file.stem)
+    if file.is_dir():
+        return _only_episode(file)
     folder, _, name = text.rpartition(":")
     repetition = "0"
     if name.isdigit() and ":" in folder and not Path(folder).is_dir():
@@ -98,10 +102,28 @@ def find(text: str) -> EpisodeFiles:
         raise Ad2Error(f"{text}: expected RUN_DIR:ROUTE, RUN_DIR:ROUTE:REPETITION or a file of RUN_DIR/tracks")
     episode = EpisodeFiles(Path(folder), f"{name}_rep{repetition}")
     if not episode.track.is_file():
-        there = sorted(f.stem for f in episode.track.parent.glob("*.json"))
-        known = f"; there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}" if there else ""
-        raise Ad2Error(f"{episode.track}: no track of this episode{known}")
+        there = _tracks(episode.run)
+        raise Ad2Error(f"{episode.track}: no track of this episode" + (f"; there are {few(there, 8)}" if there else ""))
     return episode
+
+
+def _only_episode(run: Path) -> EpisodeFiles:
+    """The episode of a run that has one. Raises Ad2Error with the names of several."""
+    from lmms_eval_ad2.errors import Ad2Error
+
+    there = _tracks(run)
+    if len(there) == 1:
+        return EpisodeFiles(run, there[0])
+    if not there:
+        raise Ad2Error(f"{run}: no episode in {run / 'tracks'}")
+    route, _, repetition = there[0].rpartition("_rep")
+    example = f"{run}:{route}" + ("" if repetition == "0" else f":{repetition}")
+    raise Ad2Error(f"{run}: {len(there)} episodes ({few(there, 8)}); name one, such as {example}")
+
+
+def _tracks(run: Path) -> list[str]:
+    """The episodes with a track, <route>_rep<k>."""
+    return sorted(file.stem for file in (run / "tracks").glob("*_rep*.json"))
 
 
 def _with_record(track: EpisodeTrack, episode: EpisodeFiles) -> EpisodeTrack:

@@ -166,3 +166,20 @@ class PlannedFaults(Faulty):
 
 def world_without_display() -> FakeWorld:
     raise WorldError("no display")
+
+
+class PartOfWorld:
+    """Has some of the members of a FakeWorld."""
+
+
+def incomplete_world(without: str, made: str) -> Any:
+    """A world without one member. `made`: a file with the number of worlds that were made."""
+    file = Path(made)
+    file.write_text(str(1 + int(file.read_text() if file.exists() else 0)))
+    world, part = FakeWorld(), PartOfWorld()
+    for name in ("backend", "version", "reset", "step", "truth", "close"):
+        setattr(part, name, getattr(world, name))
+    for name in ("road", "done", "weather", "drawn"):
+        setattr(part, name, None)
+    delattr(part, without)
+    return part

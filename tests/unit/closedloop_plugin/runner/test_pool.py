@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import struct
 import subprocess
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.closedloop.doubles import RemoteReader, TextFollower
@@ -16,7 +18,7 @@ from support.closedloop.runs import comparable, run_into, tasks, worker_config
 from support.closedloop.time_limits import speed_up_clock
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import EndReason
+from closedloop_plugin.core.state import Decision, EndReason
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EpisodeResult, blank_record
 from closedloop_plugin.runner.latency import read_latency
@@ -329,3 +331,43 @@ def test_a_process_without_a_place_is_not_hung_but_reported_once() -> None:
         pool._check_timeouts()
     assert notes == ["1 of 2 wait for a node with a free CPU"] and pool.restarts == 0
     pool._shut_down(pool._workers)
+
+
+class WrongAgent(TextFollower):
+    """Returns `answer` instead of decisions."""
+
+    def __init__(self, answer: object) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def decide(self, requests: object) -> Any:
+        self.batches.append(1)
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ([{"control": None}], "a list with a dict"),
+        ({"control": None}, "a dict"),
+        (Decision(), "a Decision"),
+        (None, "a NoneType"),
+        ([Decision(control=(0.0, 1.0, 0.0))], "a Decision whose control is a tuple, no Control"),
+        ([Decision({"action": 3})], "a Decision whose texts are no mapping of tasks to texts"),
+        ([Decision("go")], "a Decision whose texts are no mapping of tasks to texts"),
+        ([Decision(error=ValueError("x"))], "a Decision whose error is a ValueError, no text"),
+    ],
+)
+def test_an_agent_that_returns_no_decisions_is_named_at_its_first_call(tmp_path: Path, answer: Any, why: str) -> None:
+    agent = WrongAgent(answer)
+    with pytest.raises(Ad2Error, match=re.escape(f"the agent talker: decide() returned {why}; it must return a list")):
+        run_into(tmp_path, tasks()[:1], worker_config(agent=None, interpreter=READER, interprets=True), agent)
+    assert agent.batches == [1]  # no second try
+
+
+@pytest.mark.parametrize("name", ["close", "truth", "done", "version"])
+def test_a_world_that_lacks_something_is_named_without_another_try(tmp_path: Path, name: str) -> None:
+    world = FactoryRecipe("support.closedloop.doubles:incomplete_world", {"without": name, "made": str(tmp_path / "n")})
+    with pytest.raises(Ad2Error, match=rf"incomplete_world: the PartOfWorld lacks {name}(\(\))?: see World in"):
+        run_into(tmp_path / "run", tasks(), worker_config(world), limits=PoolLimits(workers=1))
+    assert (tmp_path / "n").read_text() == "1"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.closedloop.models import FakeModel
+from support.closedloop.scored import episode
 
 from closedloop_plugin.agents import make
 from closedloop_plugin.agents.model_backend import ModelQuestion
 from closedloop_plugin.cli.drive import routes, run
+from closedloop_plugin.cli.drive.selection import without_act
 from closedloop_plugin.runner.store import read_records
 from lmms_eval_ad2.cli import merge
 from lmms_eval_ad2.errors import Ad2Error
@@ -125,3 +129,44 @@ def test_a_slow_system_sees_the_front_camera_behind_the_speaking_expert(
     (record,) = read_records(tmp_path / "o")
     assert set(seen) == {(36, 64, 3)} and record.counts["mode cng"] == len(seen) == record.counts["decisions"]
     assert read_run(tmp_path / "o")["identity"]["cameras"] == ["front 64x36"]
+
+
+@pytest.mark.integration
+def test_the_last_line_says_where_the_results_are_and_how_to_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first episode of the suite without success: no driver that stands still has one."""
+    words = ("run", "--suite", "demo", "--routes-ids", "102,101", "--out", tmp_path / "o", *FAKE)
+    assert ad2_drive(*words, "--agent", "still") == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    out = tmp_path / "o"
+    assert last == f"results in {out}; look at an episode: ad2 drive show {out}:101; all figures: ad2 report {out}"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--suite", "demo", "--decision-hz", "50"), "at most 10, the simulation's rate under the profile bench2advlm"),
+        (("--suite", "demo", "--decision-hz", "50", "--profile", "bench2drive"), "at most 20, "),
+        (("--suite", "dmeo"), r"did you mean 'demo'\?"),
+        (("--suite", "embeded220"), r"did you mean 'embedded220'\?"),
+    ],
+)
+def test_mistakes_name_the_bound_or_the_nearest_suite(tmp_path: Path, words: tuple[str, ...], why: str) -> None:
+    with pytest.raises(Ad2Error, match=why):
+        ad2_drive("run", *words, "--agent", "still", "--out", tmp_path / "o", *FAKE)
+
+
+def test_programs_whose_actor_never_acted_are_named(tmp_path: Path) -> None:
+    ours, other = tmp_path / "ours.scenic", tmp_path / "other.scenic"
+    ours.write_text("from closedloop_plugin.scenarios.actions import *")
+    other.write_text("model scenic.domains.driving.model")
+
+    def note(route: str, end: str = "completed", events: Sequence[tuple[float, str]] = ()) -> tuple[str, ...]:
+        record = replace(episode(route), end=end, events=[list(event) for event in events])
+        return without_act([record], {"101": ours, "102": other, "103": None})
+
+    assert note("101") == ("the program sent no event act, so its actor never acted: 101",)
+    assert note("101", events=[(1.0, "trigger"), (2.0, "base act")]) == note("101")
+    assert note("101", events=[(2.0, "act")]) == note("102") == note("103") == note("104") == ()
+    assert note("101", end="world failed") == ()

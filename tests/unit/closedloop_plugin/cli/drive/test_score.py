@@ -12,7 +12,10 @@ from support.closedloop.scored import episode, raw, write
 from closedloop_plugin.core.state import Actor, ActorKind, GroundTruth
 from closedloop_plugin.scoring.metric_log import MetricLog
 from closedloop_plugin.scoring.official import to_official
+from closedloop_plugin.suites.lookup import suite
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.storage.files import file_sha256
+from lmms_eval_ad2.storage.identity import write_run
 
 XML = """<routes>{}</routes>"""
 ROUTE = """<route id="{}" town="Town12"><waypoints><position x="0" y="0" z="0"/><position x="50" y="0" z="0"/>
@@ -244,3 +247,28 @@ def test_invalid_arguments_end_in_a_one_line_error(
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
+
+
+def test_a_run_folder_names_its_routes(tmp_path: Path, routes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def score(*words: object) -> tuple[int, str]:
+        rc = main(["drive", "score", *map(str, words)])
+        written = capsys.readouterr()
+        return rc, written.out if rc == 0 else written.err
+
+    sha = file_sha256(Path(routes))
+    runs = [tmp_path / name for name in ("a", "b", "c", "d")]
+    suites = ((routes, sha), (routes, sha), ("demo", suite("demo").sha256), ("gone", "0" * 64))
+    for run, (name, sha256) in zip(runs, suites, strict=True):
+        run.mkdir()
+        (run / "episodes.jsonl").write_text(episode("1").to_json() + "\n")
+        write_run(run, {"suite": name, "suite_sha256": sha256}, {"routes": ["1", "2", "3"], "repetitions": 1})
+    assert score(runs[0])[1].splitlines()[5:] == score(runs[0], "--routes", routes)[1].splitlines()[5:]
+    assert score(runs[0])[0] == 0
+    assert score(runs[0], runs[1], "--apart")[0] == 0
+    Path(routes).write_text(Path(routes).read_text() + "<!-- another -->")
+    assert "driven on other routes or programs" in " ".join(score(runs[0])[1].split())
+    assert "several suites" in score(runs[0], runs[2])[1]
+    assert "suite gone, which is not here; name its routes: --routes FILE" in score(runs[3])[1]
+    (tmp_path / "official.json").write_text(json.dumps(to_official([episode("1")])))
+    assert "official.json: only a run folder names its routes" in score(runs[0], tmp_path / "official.json")[1]
+    assert "only a run folder" not in score(tmp_path / "missing")[1]

@@ -87,7 +87,8 @@ def test_without_frames_the_option_that_keeps_them_is_printed(
     [
         ("{0}:18", (), "no track of this episode; there are 17_rep0"),
         ("{0}:17:1", (), "17_rep1.json"),
-        ("{0}", (), "expected RUN_DIR:ROUTE"),
+        ("{0}/frames", (), "no episode in"),
+        ("17", (), "expected RUN_DIR:ROUTE"),
         ("nowhere:17", (), "no track"),
         ("{0}/tracks/9.json", (), "no such track file"),
         ("{0}:17", ("--camera", "rear"), "no frames of this camera; available: front, front_left"),
@@ -109,3 +110,11 @@ def test_lanes_are_drawn_only_from_the_map_that_was_driven(data_dir: Path) -> No
     assert {"driving"} <= {kind for kind, _ in ground} and ground[-1][0] == "driving"
     assert all(outline.shape[1] == 2 for _, outline in ground)
     assert command.lanes(file, "0" * 64) == [] == command.lanes(Path("gone.xodr"), sha)
+
+
+def test_a_run_with_one_episode_needs_no_route(run_dir: Path) -> None:
+    assert command.find(str(run_dir)) == command.find(f"{run_dir}:17")
+    track = run_dir / "tracks/17_rep0.json"
+    (run_dir / "tracks/17_rep1.json").write_bytes(track.read_bytes())
+    with pytest.raises(Ad2Error, match=r"2 episodes \(17_rep0, 17_rep1\); name one, such as .*run:17$"):
+        command.find(str(run_dir))

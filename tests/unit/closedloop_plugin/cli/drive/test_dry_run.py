@@ -1,0 +1,105 @@
+"""`ad2 drive run --dry-run`: what is to come, from one request; every fault on its line; nothing is driven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.testing.fake_endpoint import serve
+
+pytestmark = pytest.mark.integration
+
+FAKE = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
+
+
+def dry(*words: object, rc: int = 0) -> None:
+    assert main(["drive", "run", "--dry-run", *FAKE, *map(str, words)]) == rc
+
+
+def test_requests_images_tokens_and_hours_come_from_one_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Six routes of at most 1,250 ticks at 10 Hz, 2 decisions a second: 1,500; two tasks and one slow system."""
+    with serve(reply="Keep the speed please.", latency_s=0.2) as server:
+        spec = f"endpoint:m@{server.url}"
+        dry("--suite", "demo", "--agent", spec, "--out", tmp_path / "o", "--decision-hz", 2, "--tasks",
+            "action,reasoning", "--history", 2, "--camera", "surround", "--size", "64x36", "--interpreter",
+            f"endpoint:s@{server.url}", "--workers", 2)  # fmt: skip
+        assert server.requests == 2
+    out = capsys.readouterr().out
+    assert f"episodes   6, of which 0 are done in {tmp_path / 'o'}; 6 to come" in out
+    assert "decisions  2 per simulated second: at most 1,500 to come" in out
+    assert "requests   2 per decision to endpoint:m, each with 18 images of 64x36: at most 3,000 to come" in out
+    assert "requests   1 per decision to endpoint:s, each with 1 image of 64x36: at most 1,500 to come" in out
+    assert f"probe      one request to {server.url}" in out
+    assert "from the probe: tokens not reported in, 18,000 tokens out" in out  # (2 + 1) requests of 4 words
+    assert out.endswith("the run can start\n")
+    assert not (tmp_path / "o").exists()
+
+
+def test_without_the_probe_no_request_is_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serve(reply="Stop.") as server:
+        dry("--suite", "demo", "--agent", f"endpoint:m@{server.url}", "--out", tmp_path / "o", "--no-probe")
+        assert server.requests == 0
+    assert "probe      left out (--no-probe)" in capsys.readouterr().out
+
+
+def test_finished_episodes_are_not_to_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--suite", "demo", "--agent", "straight", "--out", tmp_path / "o")
+    assert main(["drive", "run", *FAKE, *map(str, words), "--routes-ids", "101,102"]) == 0
+    before = {file: file.read_bytes() for file in (tmp_path / "o").rglob("*") if file.is_file()}
+    capsys.readouterr()
+    dry(*words, "--routes-ids", "101,102,103")
+    out = capsys.readouterr().out
+    assert "episodes   3, of which 2 are done" in out and "at most 1,250 to come, about " in out
+    assert "requests   none: no model is asked" in out
+    assert {file: file.read_bytes() for file in (tmp_path / "o").rglob("*") if file.is_file()} == before
+    for other, why in (("--seed", "seed is 0 there and 1 here"), ("--agent", "agent.name is ")):
+        more = {"--seed": "1", "--agent": "still"}
+        dry(*words, other, more[other], rc=2)
+        assert why in capsys.readouterr().err
+
+
+def test_all_faults_are_shown_and_the_run_cannot_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    dry("--suite", "nowhere", "--agent", "endpoint:m@http://127.0.0.1:9/v1", "--out", file, "--world", "no.such:World",
+        rc=2)  # fmt: skip
+    written = capsys.readouterr()
+    faults = [line for line in written.err.splitlines() if line.startswith("error: ")]
+    assert [any(part in fault for fault in faults) for part in ("127.0.0.1:9", "nowhere", "no.such")] == [True] * 3
+    assert written.out.endswith("the run cannot start: 3 to correct, see above\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--agent", "expert", "--decision-hz", 50), "--decision-hz 50"),
+        (("--agent", "exprt"), "did you mean 'expert'"),
+        (("--agent", "lmms:llava_hg"), "no model 'llava_hg'; did you mean llava_hf"),
+        (("--agent", "lmms:llava_hf,temperature=-1"), "temperature: expected a number of at least 0"),
+        (("--agent", "expert", "--profile", "bench2drive2"), "no profile 'bench2drive2'"),
+        (("--agent", "no_module:Driver"), "cannot be imported"),
+        (("--agent", "expert", "--mode", "dcs"), "--mode dcs"),
+    ],
+)
+def test_a_fault_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str], why: str) -> None:
+    dry("--suite", "demo", "--out", tmp_path / "o", *words, rc=2)
+    written = capsys.readouterr()
+    assert why in written.err and "Traceback" not in written.err
+    assert "the run cannot start: 1 to correct" in written.out
+
+
+def test_an_endpoint_that_does_not_answer_is_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with serve(reply="Stop.", failures=["500"] * 9) as server:
+        dry("--suite", "demo", "--agent", f"endpoint:m@{server.url}", "--out", tmp_path / "o", rc=2)
+        assert server.requests == 1
+    assert "the request of the dry run was not answered: http_500" in capsys.readouterr().err
+
+
+def test_no_probe_belongs_to_the_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["drive", "run", "--suite", "demo", "--agent", "expert", "--no-probe", "--out", str(tmp_path / "o")]
+    assert main(words) == 2
+    assert "--no-probe is an option of --dry-run" in capsys.readouterr().err
