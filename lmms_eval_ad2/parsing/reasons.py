@@ -21,6 +21,7 @@ REASONS: dict[str, str] = {
     **FAILURES,
     "empty": "the reply is empty",
     "unfinished_thought": "the text ends inside a thinking tag",
+    "too_long": "the answer has more than 100,000 characters",
     "refusal": "the model declined",
     "no_verdict": "no explicit answer",
     "hedged": "the model did not decide",
