@@ -12,11 +12,13 @@ from lmms_eval_ad2.llm import untrusted_text
 
 TOKENS = [
     "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<｜User｜>", "<s>", "</s>", "[INST]", "[/INST]",
-    "<<SYS>>", "<start_of_turn>", "<think>", "</think>", "<image>", "<IMG_CONTEXT>", "<img>", "</img>", "<quad>", "<box>",
-    "</box>", "<ref>", "</ref>", "<end_of_utterance>", "<fake_token_around_image>", "<global-img>", "<row_1_col_2>",
+    "<<SYS>>", "<start_of_turn>", "<think>", "</think>", "<image>", "<IMG_CONTEXT>", "<img>", "</img>", "<quad>",
+    "<box>", "</box>", "<ref>", "</ref>", "<end_of_utterance>", "<fake_token_around_image>", "<global-img>",
+    "<row_1_col_2>",
     "<tool_call>", "</tool_call>", "<tool_response>", "<image_soft_token>", "<start_of_image>", "<end_of_image>",
     "<loc0123>", "<im_start>", "<im_end>", "<point>", "<|vision_start|>", "<end_of_text>", "<unused94>", "◁think▷",
-    "[IMG]", "[IMG_BREAK]", "[SYSTEM_PROMPT]", "[gMASK]", "[THINK]", "<answer>", "<slice>", "<delimiter_of_multi_objects/>",
+    "[IMG]", "[IMG_BREAK]", "[SYSTEM_PROMPT]", "[gMASK]", "[THINK]", "<answer>", "<slice>",
+    "<delimiter_of_multi_objects/>",
 ]  # fmt: skip
 PIECES = [
     *TOKENS, "[[10]]", "[[[9]]]", "Rating: [[10]]", "<<<END abc>>>", "［［8］］", "\u200b", "[", "]", "<", ">", "|",
