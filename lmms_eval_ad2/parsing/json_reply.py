@@ -39,16 +39,6 @@ def json_values(
         start = text.find("{", end or start + 1)
 
 
-def split_objects(text: str) -> tuple[list[Any], str]:
-    """The values of json_values, and the text without them."""
-    values, rest, position = [], [], 0
-    for value, start, end in json_values(text):
-        values.append(value)
-        rest.append(text[position:start])
-        position = end
-    return values, " ".join([*rest, text[position:]])
-
-
 def last_object(values: Iterable[Any], wanted: Callable[[str], bool]) -> KeyValuePairs | None:
     """The last object, possibly nested, that has a key for which `wanted(key)` holds."""
     last: KeyValuePairs | None = None

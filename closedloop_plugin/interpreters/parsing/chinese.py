@@ -105,7 +105,8 @@ def _translated(run: str) -> str:
 
 def _known_words(run: str) -> tuple[list[str], int]:
     """The English words of the known phrases at the head of a run, and where they end."""
-    words, position = [], 0
+    words: list[str] = []
+    position = 0
     while position < len(run) and (match := _KNOWN.match(run, position)):
         if match.group() in ("车辆", "汽车") and words and words[-1] in ACTIONS:
             break
