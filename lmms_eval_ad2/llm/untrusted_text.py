@@ -20,14 +20,25 @@ DOT = "·"  # inserted where a sequence is broken; the system prompt explains it
 
 # Double brackets of any width mark a verdict, runs of angle brackets a fence.
 _RUNS = re.compile(r"([\[\]［］【】<>])(?=\1)")
-# The place to break in <|im_start|>, <｜User｜>, </s>, [INST], <start_of_turn>, <think>, <image> ...: special tokens of
-# one tokenizer or another.
+# The place to break in <|im_start|>, <｜User｜>, </s>, [INST], <think>, <image>, <IMG_CONTEXT>, <box> ...:
+# special tokens of one tokenizer or another.
 SPECIAL_TOKEN = re.compile(
     r"(?i)(?<=<)(?=[|｜])|(?<=[|｜])(?=>)"
-    r"|(?<=<)(?=/?(?:s|bos|eos|pad|unk|think|image|video|img|start_of_turn|end_of_turn|system|user|assistant)>)"
-    r"|(?<=\[)(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
+    r"|(?<=<)(?=/?(?:s|bos|eos|cls|sep|mask|pad|unk|think|thinking|thought|answer|image|video|audio|img|im_start|im_end"
+    r"|im_patch|vid_start|vid_end|img_context|vi_context|video_context|image_soft_token|audio_soft_token"
+    r"|fake_token_around_image"
+    r"|global-img|row_\d{1,2}_col_\d{1,2}|start_of_(?:turn|image|audio|role)|end_of_(?:turn|image|audio|role"
+    r"|utterance|text)"
+    r"|tool_call|tool_calls|tool_response|tool_result|tools|function_call|quad|box|ref|det|point|points|obj"
+    r"|poly|loc_?\d{1,4}|seg\d{1,3}|bin_\d{1,4}|object_ref|grounding|delimiter_of_multi_objects|phrase|image_id|slice"
+    r"|unit|unused_?\d{1,4}|reserved_?\d{1,4}|system|user|assistant)/?>)"
+    r"|(?<=◁)(?=/?[a-z_]{1,20}▷)"
+    r"|(?<=\[)(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|SYSTEM_PROMPT|THINK|ARGS"
+    r"|CALL_ID|IMG"
+    r"|IMG_BREAK|IMG_END|IMAGE|AUDIO|BEGIN_AUDIO|PREFIX|SUFFIX|MIDDLE|CLS|SEP|PAD|UNK|MASK|EOS|BOS|gMASK"
+    r"|sMASK|UNUSED_TOKEN_\d{1,3})\])"
 )
-_SUSPECT = re.compile(r"[\[\]［］【】<>|｜]")
+_SUSPECT = re.compile(r"[\[\]［］【】<>|｜◁]")
 _KEPT_CONTROLS = frozenset("\n\t")
 
 

@@ -3,7 +3,7 @@
 The last explicit verdict counts, if it is one of the offered answers; two that are both called the answer, differ, and
 are not corrected contradict each other. English and Chinese, full-width and half-width
 characters, Markdown, LaTeX and JSON are supported; text between thinking tags is ignored. Parsing takes time linear in
-the length of the text.
+the length of the text; an answer of more than LONGEST characters is not read.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from lmms_eval_ad2.parsing.wrappers import unwrap
 from lmms_eval_ad2.parsing.yesno import read_yesno
 from lmms_eval_ad2.records import YES_NO, Answer, Form, Unparsed
 
+LONGEST = 100_000  # characters of an answer, without its thoughts; a longer one is a loop, and takes seconds to read
 # AD2-Bench section 3.2: marks of the answer to a question for a box.
 _OUTPUT_TAG = re.compile(r"<\s?/?OUTPUT[ _]?(?:START|END)\s?>", re.IGNORECASE)
 
@@ -96,6 +97,8 @@ def _answer_within(text: str, form: Form, question: str) -> str | Unparsed:
     reply, unfinished = unwrap(text)
     if not reply:
         return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
+    if len(reply) > LONGEST:
+        return Unparsed(form, "too_long", reply[:200])
     if form in ("point", "box"):  # marks and JSON say what the numbers are
         return reply
     reply = _OUTPUT_TAG.sub(" ", reply).strip()

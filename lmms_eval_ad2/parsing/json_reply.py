@@ -39,23 +39,26 @@ def json_values(
         start = text.find("{", end or start + 1)
 
 
-def split_objects(text: str) -> tuple[list[Any], str]:
-    """The values of json_values, and the text without them."""
-    values, rest, position = [], [], 0
-    for value, start, end in json_values(text):
-        values.append(value)
-        rest.append(text[position:start])
-        position = end
-    return values, " ".join([*rest, text[position:]])
-
-
 def last_object(values: Iterable[Any], wanted: Callable[[str], bool]) -> KeyValuePairs | None:
     """The last object, possibly nested, that has a key for which `wanted(key)` holds."""
     last: KeyValuePairs | None = None
     for value in values:
-        found = _innermost(value, wanted)
-        last = found if found is not None else last
+        last = next(wanted_objects(value, wanted), last)
     return last
+
+
+def wanted_objects(value: Any, wanted: Callable[[str], bool]) -> Iterator[KeyValuePairs]:
+    """The objects within a decoded value that have a wanted key, the last first. Iterative: depth is not limited."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, KeyValuePairs):
+            if any(wanted(key) for key, _ in node):
+                yield node
+            else:
+                waiting.extend(v for _, v in node)
+        elif isinstance(node, list):
+            waiting.extend(node)
 
 
 def last_dict(text: str, most: int = 1000) -> dict[str, Any] | None:
@@ -87,20 +90,6 @@ def _value_at(text: str, start: int, decoder: json.JSONDecoder) -> tuple[Any, in
         loose = _FLAT.match(text, start) if decoder is _DECODER else None
         pairs = _loose(loose[1]) if loose else None
         return pairs, loose.end() if loose and pairs is not None else None
-
-
-def _innermost(value: Any, wanted: Callable[[str], bool]) -> KeyValuePairs | None:
-    """The last object within a decoded value that has a wanted key. Iterative, since the depth is not limited."""
-    waiting = [value]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, KeyValuePairs):
-            if any(wanted(key) for key, _ in node):
-                return node
-            waiting.extend(v for _, v in node)
-        elif isinstance(node, list):
-            waiting.extend(node)
-    return None
 
 
 def _loose(body: str) -> KeyValuePairs | None:

@@ -14,18 +14,21 @@ _BETWEEN = r"(?:[\s.,:;、/|&-]{0,4}(?:\b(?:and|or)\b|和|或|与|及)?[\s.,:;�
 _ENUMERATION = re.compile(
     rf"(?P<before>\A\W*|[\n:(]\s?|\b(?:are|is|among|between|from|of|options?|choices?|letters"
     rf"|answers?)\b[\s:]*|(?:有|是|为|选项|答案)[\s:]*)"
-    rf"(?P<run>{_NEXT}(?:{_BETWEEN}{_NEXT}(?![A-Za-z0-9])){{2,}})(?=\s?(?:[.,;:!)|]|\n|\Z))"
+    rf"(?P<run>{_NEXT}(?:{_BETWEEN}{_NEXT}(?![A-Za-z0-9])){{2,}})(?=\s?(?:[.,;:!)|]|\n|\Z))",
+    re.IGNORECASE,
 )
 _ORDERED = re.compile(
     r"\brank(?:ed|ing|s)?\b|\bin (?:descending )?order\b|\bmost (?:likely |probable |plausible )?to least\b"
     r"|\blikelihood\b"
-    r"|排序|排名|排列|顺序|从高到低|依次",
+    r"|排序|排名|排列|顺序|从高到低|从优到劣|最可能到最不可能|最好到最差|依次",
     re.IGNORECASE,
 )
 _ASCENDING = re.compile(
     r"\bleast (?:likely |probable |plausible )?to most\b|\bascending\b|从低到高|升序", re.IGNORECASE
 )
-_FIRST_OF_ORDER = re.compile(rf"\A\W*(?:[^\n:]{{0,60}}: ?)?{_LETTER}(?:\s?[>≻»]\s?{_NEXT})+\W*\Z")
+_FIRST_OF_ORDER = re.compile(
+    rf"\A\W*(?:[^\n:]{{0,60}}?(?:\bis\b|:|是|为) ?)?{_LETTER}(?:\s?(?:>{{1,3}}|[≻»])\s?{_NEXT})+\W*\Z"
+)
 _NUMBERED_FIRST = re.compile(rf"(?m)^\W*(?:1[.):、]|1st:?|①)\s?{_LETTER}(?![A-Za-z0-9])")
 
 # "1. B 2. A": answers to several questions, or a ranking that is not called one.
@@ -33,18 +36,19 @@ _NUMBERED = re.compile(
     rf"(?:\A|\n)\W{{0,4}}\d[.):、]\s?{_NEXT}(?:[\s,;.]{{1,4}}\d[.):、]\s?{_NEXT}(?![A-Za-z0-9]))+(?=\s?(?:[.,;!]|\n|\Z))"
 )
 
-_PLACE = r"(?:second|2nd|third|3rd|fourth|4th|next)"
+_PLACE = r"(?:second|2nd|third|3rd|fourth|4th|next|secondary|tertiary)"
 _RANK = r"(?:[- ](?:best|choice|place|guess|pick|preference|(?:most )?likely|most probable))"
 _OTHER = r"(?:(?:backup|fallback|alternative(?:ly)?|runner-?up|plan b)(?: (?:choice|option|answer|guess))?)"
 _LOWER_PLACE = re.compile(
     rf"\b(?:(?:my |the )?(?:{_PLACE}{_RANK}+(?: (?:choice|option|answer|guess))?|{_OTHER})(?: (?:is|was"
     rf"|would be|might be|being))?[\s:,]*"
-    rf"|2nd: ?|3rd: ?|4th: ?){_NEXT}(?![A-Za-z0-9])"
+    rf"|(?:second|third|fourth|2nd|3rd|4th|secondary):? ?){_NEXT}(?![A-Za-z0-9])"
     rf"|(?<=[A-H][,;)\s])[,;\s]{{0,2}}(?:and )?(?:then|followed by|next)[\s:]+{_NEXT}(?![A-Za-z0-9])"
     rf"|\b{_NEXT},? (?:(?:is|as|would be|was|being|comes?) )?(?:my |the |a |in )?(?:(?i:{_PLACE}){_RANK}*"
     rf"|{_OTHER})(?=\s?(?:[.,;)]|\Z))"
-    rf"|(?:其次|次选|备选|候选|次之|第[二三四](?:选择|可能|名"
-    rf"|位)?)(?:的)?(?:选项)?(?:选择)?(?:可能)?(?:才?是|为|选)?[\s:]*{_NEXT}(?![A-Za-z0-9])",
+    rf"|(?:其次|次选|备选|候选|次之|第[二三四234](?:选择|可能|名"
+    rf"|位)?)(?:的)?(?:选项)?(?:选择)?(?:可能)?(?:才?是|为|选)?[\s:]*{_NEXT}(?![A-Za-z0-9])"
+    rf"|{_NEXT}(?:是|为|作为)?(?:备选|次选|其次|次之|第[二三四])(?=\s?(?:[,.;)]|\Z))",
     re.IGNORECASE,
 )
 
@@ -53,7 +57,7 @@ def without_enumeration(text: str) -> str:
     """Plain text with blanks for three or more letters in a row, or numbered ones, of which it says nothing else."""
 
     def blank(found: re.Match[str]) -> str:
-        places = list(re.finditer("[A-H]", found["run"]))
+        places = list(re.finditer("(?i)(?<![a-z])[a-h](?![a-z])", found["run"]))
         repeated = next(
             (i for i in range(len(places)) if places[i].group() in {p.group() for p in places[:i]}), len(places)
         )
@@ -82,7 +86,7 @@ def first_of_ranking(text: str) -> str | None:
     ranked = _ORDERED.search(text)
     if not ranked:
         return None
-    rest = text[ranked.end() :]
+    rest = text[: ranked.start()] + text[ranked.end() :]
     run = _ENUMERATION.search(rest)
     first = re.match(_LETTER, run["run"]) if run else _NUMBERED_FIRST.search(rest)
     alone = run is None or not re.search(r"(?<![A-Za-z])[A-H](?![A-Za-z])", rest[: run.start()] + rest[run.end() :])

@@ -38,7 +38,7 @@ _NOUN = (
     r"|action input|decision|recommendation|决策|判断|最终|letter|choice|option|选项|答案|回答|作答|结论|选择)"
 )
 _STRONG = re.compile(
-    rf"(?:{_NOUN}[\"'\]]?(?: \([^)]{{0,20}}\))? ?(?:{_IS}|[:=-]|{_ZH_IS})[:= }}]*|(?:\banswer\]?|答案) "
+    rf"(?:{_NOUN}[\"'\]]?(?: \([^)]{{0,20}}\))? ?(?:{_IS}|[:=-]|{_ZH_IS})[:= }}]*|(?:\banswer\]? |答案 ?)"
     rf"|\b(?:answers?|option|choice|match|description|statement|response)\b[^\n]{{0,70}}?\b{_IS}\b ?"
     r"|\b(?:cho(?:o)?se|select|pick(?:ed)?|go(?:ing)? with|went with|opt(?:ed)? for|recommend|suggest"
     r"|prefer|favou?r|vote for|lean(?:ing)? towards?|stick(?:ing)? (?:with|to)|stay with"
@@ -49,7 +49,8 @@ _STRONG = re.compile(
     r"|switch(?:ing)? to|chang\w+ my mind to|chang(?:e|ing)(?: my answer| it)? to)\b[,: ]*"
     r"|(?:应选|故选|选择|我选|维持|坚持|猜|改成|改为|改选|只剩下?|剩下的?(?:就)?是?|选)[: ]*"
     r"|\A\W?(?:(?:so|thus|hence|therefore),? )?only |\A\W?(?:因此|所以)?,?只有"
-    r"|\b(?:1st|first|top)(?: place| pick| choice)?: ?|首选(?:是|为)?[: ]*|第一(?:选择|名|位)?(?:是|为|:) ?"
+    r"|\b(?:1st|first|top|primary|best)(?: place| pick| choice)?: ?|首选(?:是|为)?[: ]*"
+    r"|第[一1](?:选择|名|位)?(?:是|为|:) ?|(?:最佳|最优|最好的?)(?:选项|答案|选择)[: ]*"
     r"|最可能(?:的)?(?:是|为|选)? ?"
     r"|\\boxed ?\{[{ ]*|<answer> ?|\[(?:答案|answer|结论)\] ?|(?:->|=>|→|⇒|➜|➡) ?|对应(?:的)?(?:是|为)?(?:选项)?)"
     rf"{_ADVERBS}[: ]*\Z"
@@ -59,7 +60,7 @@ _WEAK = re.compile(
     rf"(?:\b(?:it|this|that|guess)(?: {_IS}|'s)(?: an?)?[: ]*|\bone\b[^\n]{{0,70}}?\b{_IS}\b ?"
     r"|\b(?:say|think|believe|therefore|thus|hence|so|no|wait|correction|reflection|rather|most likely|most probably"
     r"|maybe|perhaps|possibly|probably|definitely|thoughts?|mean|meant|actually|sorry|oops|finally"
-    r"|ultimately|clearly|obviously|surely|undoubtedly|(?:gotta|got to|has to|have to|must) be"
+    r"|first|ultimately|clearly|obviously|surely|undoubtedly|(?:gotta|got to|has to|have to|must) be"
     r"|without (?:a |any )?(?:question|doubt)|no question|no doubt|mak(?:es|ing) it)\b[,: ]*"
     rf"|(?:因此|所以|故|综上|认为|那就|更正|纠正|不对|还是|其实|最终|{_ZH_IS})[,: ]*)"
     rf"{_ADVERBS}[: ]*\Z"
@@ -75,7 +76,8 @@ _NEGATED_LEFT = re.compile(
     + _DRESS
     + r"|(?:n't|\bnot|\bnever)(?: \w+)? (?:think|believe|say|choose|pick|select|agree|go with)\b[^,]*\Z"
     r"|\b(?:unlikely|doubt)\b[^,]*\Z|不(?:认为|觉得|应该?选|能选)[^,]*\Z"
-    r"|\b(?:wrong|incorrect|false)(?: answers?| options?| choices?| ones?)\b[^.]*\Z|\bdistractors?\b[^.]*\Z"
+    r"|\b(?:wrong|incorrect|false|inappropriate|improper|unsuitable|invalid)(?: answers?| options?| choices?"
+    r"| ones?)\b[^.]*\Z|\bdistractors?\b[^.]*\Z"
     r"|错误(?:的)?(?:答案|选项)[^.]*\Z|干扰(?:选?项)[^.,;]*\Z"
 )
 NEGATED_RIGHT = re.compile(
@@ -92,7 +94,8 @@ OPEN = re.compile(
     r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
 )
 _CONFIRMED = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:first(?=\s?(?:[.,;]|\Z))|(?:is|as|would be) (?:my|the) (?:first"
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:first(?=\s?(?:[.,;]|\Z))|(?:优先|首选|排?第一)(?=\s?(?:[,.;]|\Z))|(?:is"
+    r"|as|would be) (?:my|the) (?:first"
     r"|top) (?:choice|pick|preference)\b"
     r"|the (?:right|correct|best) (?:one|answer|choice|option)\b"
     r"|(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins"
@@ -249,7 +252,7 @@ def _polarity(
     excepted = exception(own_left, right)
     if excepted is not None:
         return excepted, not excepted
-    if _SUPERLATIVE_WORST.search(own_left):
+    if _SUPERLATIVE_WORST.search(left if clause.begins_with == ":" else own_left):
         return asks_worst, not asks_worst
     if asks_worst and (_CALLED_WORST.search(own_left) or _says_no(right)):
         return True, False

@@ -144,7 +144,7 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
         return opposite
     elsewhere = in_another_place(low, asked)
     of_it = not question or (present and (_names_head(low, present) or _names_only_asked(low, asked)))
-    return _single(low) if alone and not elsewhere and of_it else None
+    return _single(_QUOTED.sub(" ", low)) if alone and not elsewhere and of_it else None
 
 
 def _named_last(low: str, name: str) -> bool:

@@ -25,6 +25,7 @@ REASONS: dict[str, str] = {
     NO_OTHER_REFERENCE: "no other record has a reference from which a random answer can be drawn",
     "empty": "the reply is empty",
     "unfinished_thought": "the text ends inside a thinking tag",
+    "too_long": "the answer has more than 100,000 characters",
     "refusal": "the model declined",
     "no_verdict": "no explicit answer",
     "hedged": "the model did not decide",

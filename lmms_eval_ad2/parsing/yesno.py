@@ -41,6 +41,11 @@ _NO = (
 )
 _WHOLE = {word: verdict for words, verdict in ((_YES, "yes"), (_NO, "no")) for word in words.split("|")}
 _OPEN = r"[(\[{<\"']{0,3}\Z"
+# No answer to "Is the light red?".
+_OF_PRESENCE = frozenset((
+    *("visible", "present", "absent", "not visible", "not present", "可见", "看得到", "能看到", "可以看到", "不可见"),
+    *("看不到", "没看到", "没有看到", "未见"),
+))  # fmt: skip
 # Start of a clause, or end of words that introduce a verdict.
 _LEAD = re.compile(
     r"(?:\A"
@@ -108,7 +113,7 @@ def read_yesno(text: str, question: str = "", words: tuple[str, str] = YES_NO) -
     low = _MUST.sub("必须", ANSWER_LINE.sub(r"\1: ", _without_question(text.lower(), question)))
     bare = re.sub(r"[^\w✓✗' \u4e00-\u9fff]+", " ", low).strip(" '")
     whole = _WHOLE.get(bare) or _WHOLE.get(re.sub(r"([a-z])\1+\Z", r"\1", bare))  # "nooo"
-    if whole:
+    if whole and not (question and bare in _OF_PRESENCE and not asks_presence(question)):
         return Answer("yesno", whole)
     best = rated_in_json(text, (*YES_NO, "是", "否", "有", "无", "没有"))
     if best is not None:

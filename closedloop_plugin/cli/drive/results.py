@@ -181,17 +181,6 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
     )
 
 
-def _asked_repetitions(run: Path, selection: Mapping[str, Any]) -> int:
-    from closedloop_plugin.scoring.driving import MOST_REPETITIONS
-    from lmms_eval_ad2.errors import DataError
-    from lmms_eval_ad2.storage.identity import RUN
-
-    asked = selection.get("repetitions", 1)
-    if type(asked) is not int or not 1 <= asked <= MOST_REPETITIONS:
-        raise DataError(run / RUN, None, "selection.repetitions", f"a number from 1 to {MOST_REPETITIONS}", asked)
-    return asked
-
-
 def suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | None, tuple[str, ...]]:
     """The routes of a run: those given if they are the driven ones or if its suite is not here; notes on others."""
     from closedloop_plugin.suites.lookup import suite

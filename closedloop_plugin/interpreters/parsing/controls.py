@@ -1,4 +1,7 @@
-"""Parsing of the slow system's reply to a Control: the last JSON object with control keys. Prose is never interpreted.
+"""Parsing of the slow system's reply to a Control: the JSON object with control keys. Prose is never interpreted.
+
+Of several objects with different numbers the last one counts if the words before it call it the answer or a correction;
+else the reply is unread, since one of them may be an example.
 
 Accepted because it is unambiguous: text and code fences around the object, any order and case of keys, further keys,
 single quotes or none, a trailing comma, numbers in quotes. Not accepted: units, percentages, words, true/false, lists,
@@ -15,14 +18,14 @@ from typing import Any
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control
 from lmms_eval_ad2.parsing import FAILURES
-from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_object, split_objects
+from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values, wanted_objects
 from lmms_eval_ad2.parsing.refusals import declines
 from lmms_eval_ad2.parsing.wrappers import unwrapped
 
 # Reason codes of unparsed replies, which are written to records.
 REASONS = (
     "empty", "truncated", "unfinished_thought", "refusal", "no_json", "missing_key", "doubled_key", "not_a_number",
-    "not_finite", "not_in_set", *FAILURES,
+    "not_finite", "not_in_set", "several", *FAILURES,
 )  # fmt: skip
 AXES = ("throttle", "steer", "brake")
 _NAMES = {"throttle": "throttle", "steer": "steer", "steering": "steer", "brake": "brake"}
@@ -31,7 +34,18 @@ SNAPPED, MISSING = "snapped", "missing_as_zero"
 LONGEST = 8000  # characters that are searched, from the end; limits the time for degenerate replies
 _STEP = 1e-6  # tolerance between a value and a member of a set
 
-_NUMBER = re.compile(r"[+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][+-]?\d{1,3})?")
+_NUMBER = re.compile(r"[+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_CALLED_ANSWER = re.compile(
+    r"\b(?:answer|final|finally|result|output|response|decision|command|therefore|thus|hence|so|instead"
+    r"|actually|no|wait"
+    r"|correct(?:ed|ion)|revis(?:ed|ion)|adjust(?:ed|ment)|updated|improved|better|then)\b|答案|最终|结果"
+    r"|因此|所以|更正|修正|改为",
+    re.IGNORECASE,
+)
+_EXAMPLE = re.compile(
+    r"\b(?:example|e\.g\.|for instance|such as|format|template|alternative(?:ly)?|or|maybe)\b|例如|示例|格式|或者?",
+    re.IGNORECASE,
+)
 
 
 class UnreadableReply(Exception):
@@ -44,7 +58,7 @@ def read_cng(reply: str, adapted: list[str] | None = None) -> Control:
     `adapted`: read as the public code does, and append what was changed: a missing key is 0 (MISSING). It compares the
     pedals before it clips them, so of two beyond their range the larger counts.
     """
-    values = values_of(_control_pairs(reply), adapted)
+    values = _values(reply, adapted)
     if adapted is not None and values["throttle"] > values["brake"] >= 1.0:
         values["brake"] = 0.0
     return Control(values["steer"], values["throttle"], values["brake"]).checked()
@@ -58,7 +72,7 @@ def read_dcs(reply: str, profile: Profile, adapted: list[str] | None = None) -> 
     If throttle and brake are both above 0: the published rule (throttle > brake: no brake); without `adapted` also its
     mirror (else no throttle), since the prompt forbids both.
     """
-    values = values_of(_control_pairs(reply))
+    values = _values(reply, None)
     sets = {"throttle": profile.throttle_set, "steer": profile.steer_set, "brake": profile.brake_set}
     picked = {axis: _member(axis, values[axis], sets[axis], adapted) for axis in AXES}
     if picked["throttle"] > picked["brake"]:
@@ -78,15 +92,37 @@ def _member(axis: str, value: float, allowed: Sequence[float], adapted: list[str
     return nearest
 
 
-def _control_pairs(reply: str) -> KeyValuePairs:
-    """The last control object."""
+def _values(reply: str, adapted: list[str] | None) -> dict[str, float]:
+    """The three numbers of the control object that is the answer; `adapted` as in read_cng."""
     answer, missing = unwrapped(reply)
     if missing:
         raise UnreadableReply(missing)
-    found = last_object(split_objects(answer[-LONGEST:])[0], is_axis)
-    if found is None:
+    answer = answer[-LONGEST:]
+    found = [
+        (pairs, start, end)
+        for value, start, end in json_values(answer)
+        for pairs in reversed(list(wanted_objects(value, is_axis)))
+    ]
+    if not found:
         raise UnreadableReply("refusal" if declines(answer) else "no_json")
-    return found
+    values = values_of(found[-1][0], adapted)
+    before = [pairs for pairs, _, _ in found[:-1] if _numbers(pairs) != _numbers(found[-1][0])]
+    if before and not _called_answer(answer[found[-2][2] : found[-1][1]]):
+        raise UnreadableReply("several")
+    return values
+
+
+def _numbers(pairs: KeyValuePairs) -> dict[str, float] | str:
+    """The numbers of an object, or why it has none, to compare objects."""
+    try:
+        return values_of(pairs, [])
+    except UnreadableReply as exc:
+        return str(exc)
+
+
+def _called_answer(between: str) -> bool:
+    """Whether the words between two objects call the second one the answer or a correction, and no example."""
+    return bool(_CALLED_ANSWER.search(between)) and not _EXAMPLE.search(between)
 
 
 def is_axis(key: str) -> bool:

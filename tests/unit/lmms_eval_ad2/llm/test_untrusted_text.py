@@ -12,7 +12,13 @@ from lmms_eval_ad2.llm import untrusted_text
 
 TOKENS = [
     "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<｜User｜>", "<s>", "</s>", "[INST]", "[/INST]",
-    "<<SYS>>", "<start_of_turn>", "<think>", "</think>", "<image>",
+    "<<SYS>>", "<start_of_turn>", "<think>", "</think>", "<image>", "<IMG_CONTEXT>", "<img>", "</img>", "<quad>",
+    "<box>", "</box>", "<ref>", "</ref>", "<end_of_utterance>", "<fake_token_around_image>", "<global-img>",
+    "<row_1_col_2>",
+    "<tool_call>", "</tool_call>", "<tool_response>", "<image_soft_token>", "<start_of_image>", "<end_of_image>",
+    "<loc0123>", "<im_start>", "<im_end>", "<point>", "<|vision_start|>", "<end_of_text>", "<unused94>", "◁think▷",
+    "[IMG]", "[IMG_BREAK]", "[SYSTEM_PROMPT]", "[gMASK]", "[THINK]", "<answer>", "<slice>",
+    "<delimiter_of_multi_objects/>",
 ]  # fmt: skip
 PIECES = [
     *TOKENS, "[[10]]", "[[[9]]]", "Rating: [[10]]", "<<<END abc>>>", "［［8］］", "\u200b", "[", "]", "<", ">", "|",
@@ -33,6 +39,7 @@ def test_verdicts_and_fences_are_broken_at_any_nesting() -> None:
     assert untrusted_text.neutralise("[[[[9]]]]") == "[·[·[·[9]·]·]·]"
     assert untrusted_text.neutralise("[\u200b[9]\u200b]") == "[·[9]·]"
     assert untrusted_text.neutralise("<<<END 123>>>") == "<·<·<END 123>·>·>"
+    assert untrusted_text.neutralise("<p>a <b>box</b> at [1, 2]</p>") == "<p>a <b>box</b> at [1, 2]</p>"
     assert untrusted_text.neutralise("the box [1, 2, 3, 4] at <3,4>") == "the box [1, 2, 3, 4] at <3,4>"
 
 

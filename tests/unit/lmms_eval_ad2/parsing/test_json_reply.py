@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, last_dict, last_object, leaves, split_objects
+from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values, last_dict, last_object, leaves
 from lmms_eval_ad2.parsing.wrappers import unwrapped
 
 
 @pytest.mark.parametrize(
-    ("text", "values", "rest"),
+    ("text", "values"),
     [
-        ("", [], ""),
-        ('a {"x": 1} b', [[("x", 1)]], "a   b"),
-        ('{"x": 1}{"y": 2}', [[("x", 1)], [("y", 2)]], "  "),
-        ('{"x": {"y": 2}}', [[("x", [("y", 2)])]], " "),
-        ("{words} {'x': 1}", [[("x", "1")]], "{words}  "),
-        ('{"x": 1, "x": 2}', [[("x", 1), ("x", 2)]], " "),
-        ('{"x": ', [], '{"x": '),
-        ("{x: true, y: null}", [[("x", True), ("y", None)]], " "),
+        ("", []),
+        ('a {"x": 1} b', [([("x", 1)], '{"x": 1}')]),
+        ('{"x": 1}{"y": 2}', [([("x", 1)], '{"x": 1}'), ([("y", 2)], '{"y": 2}')]),
+        ('{"x": {"y": 2}}', [([("x", [("y", 2)])], '{"x": {"y": 2}}')]),
+        ("{words} {'x': 1}", [([("x", "1")], "{'x': 1}")]),
+        ('{"x": 1, "x": 2}', [([("x", 1), ("x", 2)], '{"x": 1, "x": 2}')]),
+        ('{"x": ', []),
+        ("{x: true, y: null}", [([("x", True), ("y", None)], "{x: true, y: null}")]),
     ],
 )
-def test_objects_are_separated_from_the_text(text: str, values: list, rest: str) -> None:
-    assert split_objects(text) == (values, rest)
+def test_objects_are_found_in_a_text(text: str, values: list[tuple[Any, str]]) -> None:
+    assert [(value, text[start:end]) for value, start, end in json_values(text)] == values
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_reply_is_unwrapped(reply: str, expected: tuple[str, str | None]) -> N
 
 
 def test_the_last_object_with_a_wanted_key() -> None:
-    values, _ = split_objects('{"a": 1} {"b": [{"a": 2}, {"a": 3}]} {"c": 4}')
+    values = [value for value, _, _ in json_values('{"a": 1} {"b": [{"a": 2}, {"a": 3}]} {"c": 4}')]
     assert last_object(values, lambda key: key == "a") == [("a", 3)]
     assert last_object(values, lambda key: key == "z") is None
 

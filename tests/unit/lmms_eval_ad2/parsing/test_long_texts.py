@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import FORMS, SIDES, Answer, Form
+from lmms_eval_ad2.parsing import LONGEST, parse
+from lmms_eval_ad2.records import FORMS, SIDES, Answer, Form, Unparsed
 
 pytestmark = pytest.mark.integration
 
-SIZE = 100_000
+SIZE = 90_000
 REPEATED_SIZE = 16_000
 FILLER = "The road ahead is wet and the lights of a car on the left are bright. "
 
@@ -99,5 +99,15 @@ def test_answer_at_the_end_of_a_long_text_is_found() -> None:
 
 
 def test_endlessly_repeated_answer_is_parsed() -> None:
-    assert parse("The answer is B. " * 6000, "mc") == Answer("mc", "B")
-    assert parse("3 " * 50_000, "count") == Answer("count", 3)
+    assert parse("The answer is B. " * 5000, "mc") == Answer("mc", "B")
+    assert parse("3 " * 40_000, "count") == Answer("count", 3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_answer_that_is_too_long_is_not_read(form: Form) -> None:
+    got = parse("B " * (LONGEST // 2 + 1) + "\nThe answer is B.", form)
+    assert isinstance(got, Unparsed) and got.reason == "too_long" and len(got.detail) == 200
+
+
+def test_a_long_thought_before_an_answer_is_no_long_answer() -> None:
+    assert parse("<think>" + "Is it A? " * LONGEST + "</think>B", "mc") == Answer("mc", "B")

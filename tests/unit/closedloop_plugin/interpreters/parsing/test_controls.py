@@ -87,6 +87,15 @@ UNREADABLE = [
     ('{"throttle": 0.4, "steer": 0, "steering": 0.5, "brake": 0}', "doubled_key steer"),
     ("{'throttle': 0.4, 'throttle': 0.9, 'steer': 0, 'brake': 0}", "doubled_key throttle"),
     (PLAIN + ' No: {"throttle": NaN, "steer": 0, "brake": 0}', "not_finite throttle"),  # the last object counts
+    (PLAIN + ' {"throttle": 0, "steer": 0, "brake": 1}', "several"),
+    ("```json\n" + PLAIN + '\n``` Example: {"throttle": 0, "steer": 0, "brake": 1}', "several"),
+    (PLAIN + ' or {"throttle": 0, "steer": 0, "brake": 1}', "several"),
+    (PLAIN + ' Alternatively, the answer is {"throttle": 0, "steer": 0, "brake": 1}', "several"),
+    ('[{"throttle": 0, "steer": 0, "brake": 1}]\n' + PLAIN, "several"),
+    ('{"controls": [' + PLAIN + ', {"throttle": 0, "steer": 0, "brake": 1}]}', "several"),
+    (PLAIN + "。例如:" + '{"throttle": 0, "steer": 0, "brake": 1}', "several"),
+    ('{"throttle": "٠.٤", "steer": "0", "brake": "0"}', "not_a_number throttle"),  # Arabic digits
+    ('{"throttle": "０.４", "steer": "0", "brake": "0"}', "not_a_number throttle"),  # full-width digits
     ("[LMMS_EVAL_REQUEST_FAILED after 5 retries] " + PLAIN, "request_failed"),
     ('{"throttle": <number>, "steer": <number>, "brake": <number>}', "not_a_number throttle"),
     ('{"throttle": 0.4, "steer": 0, "brake": 0', "no_json"),
