@@ -11,8 +11,8 @@ import sys
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
-from lmms_eval_ad2.errors import require
 from lmms_eval_ad2.printed import show
 
 _OURS = Path(__file__).resolve().parents[1]
@@ -26,11 +26,11 @@ class EventErrors(logging.Filter):
         self._log = sys.stderr
         self._reported: set[tuple[str, int | None]] = set()
 
-    def install(self) -> None:
-        """Replace what Gradio and uvicorn print in this process."""
+    def install(self, *modules: Any) -> None:
+        """Replace what uvicorn and these modules, which call traceback.print_exc, print in this process."""
         logging.getLogger("uvicorn.error").addFilter(self)
-        for module in (require("gradio.queueing"), require("gradio.routes")):  # they call traceback.print_exc
-            module.traceback = SimpleNamespace(**{**vars(traceback), "print_exc": self.print_exc})  # type: ignore[attr-defined]
+        for module in modules:
+            module.traceback = SimpleNamespace(**{**vars(traceback), "print_exc": self.print_exc})
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not record.exc_info or record.exc_info[1] is None:

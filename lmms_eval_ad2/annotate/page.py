@@ -213,7 +213,7 @@ def serve_blocks(
         f"{title}: http://{shown}:{listener.getsockname()[1]}/   (Ctrl-C stops it; everything is saved)",
         flush=True,
     )
-    EventErrors().install()
+    EventErrors().install(require("gradio.queueing"), require("gradio.routes"))
     guard = PageGuard(app, host, allowed_hosts)
     config = uvicorn.Config(
         guard, http=guard.connections.factory(require("uvicorn.protocols.http.h11_impl").H11Protocol), ws="none",
