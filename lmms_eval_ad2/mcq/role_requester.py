@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ _SHOWN = 120  # characters of a reply in a message
 
 def never_json(label: str, reply: str, then: str) -> Ad2Error:
     """The error that ends a command after MOST_FORMLESS questions in a row; `then`: what becomes of them."""
-    shown = textwrap.shorten(" ".join(reply.split()), _SHOWN)
+    shown = " ".join(reply.split())[:_SHOWN]
     return Ad2Error(
         f"{label}: no reply to {MOST_FORMLESS} questions in a row is JSON, e.g. '{shown}': use a model or a server "
         f"that replies in JSON as requested; {then}"
