@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -142,7 +141,7 @@ def _unread_warning(judge: str, unscored: Sequence[Unscored], n: int) -> str:
     if len(unread) <= MOST_UNREAD * n:
         return ""
     shown = next((one for one in unread if one.detail), None)
-    example = f", e.g. '{textwrap.shorten(shown.detail, 120)}' ({shown.reason})" if shown else ""
+    example = f", e.g. '{' '.join(shown.detail.split())[-120:]}' ({shown.reason})" if shown else ""
     return (
         f"warning: {len(unread)} of {n} replies of {judge} have no valid mark{example}: a mark is one number from 1 to "
         "10 in the form [[7]]. Such replies are not cached: the same command asks, and pays, again. Choose a judge "

@@ -19,9 +19,15 @@ from lmms_eval_ad2.llm.model import LanguageModel
 from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together, workers_for
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
 from lmms_eval_ad2.mcq.check import as_question, by_task, spread
-from lmms_eval_ad2.mcq.replies import EvaluationReply, evaluation
+from lmms_eval_ad2.mcq.replies import NOT_JSON, EvaluationReply, evaluation
 from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts, QuestionPrompts, pictures
-from lmms_eval_ad2.mcq.role_requester import NoEndpointReply, NoUsableReply, RoleRequester
+from lmms_eval_ad2.mcq.role_requester import (
+    MOST_FORMLESS,
+    NoEndpointReply,
+    NoUsableReply,
+    RoleRequester,
+    never_json,
+)
 from lmms_eval_ad2.mcq.text_only import usage
 from lmms_eval_ad2.prompts.views import Views
 from lmms_eval_ad2.records import Record
@@ -41,7 +47,8 @@ def rate(
 ) -> dict[str, Any]:
     """Ratings over all questions and by task; questions without a rating are left out and counted by reason.
 
-    Raises Ad2Error if no request can succeed; replies received until then are in the cache.
+    Raises Ad2Error if no request can succeed, and if no reply to eight questions in a row is JSON; usable replies
+    received until then are in the cache.
     """  # fmt: skip
     rater = _Rater(image_root, model, texts or McqPromptTexts.load(), cache, views)
     with tqdm(total=len(records), desc="correctness", unit="question", disable=not progress) as bar:
@@ -66,6 +73,7 @@ class _Rater:
         self.ratings: dict[str, int] = {}
         self.comments: dict[str, list[str]] = {}
         self.reasons: Counter[str] = Counter()
+        self._formless = 0  # questions in a row without a reply in JSON
 
     async def run(self, records: Sequence[Record], bar: Any) -> None:
         """Run all workers until the records are done; the first Ad2Error stops the others and is raised."""
@@ -84,7 +92,11 @@ class _Rater:
                 self.reasons[f"failed:{exc.failure.reason}"] += 1
             except NoUsableReply as exc:
                 self.reasons[f"unusable:{exc.code}"] += 1
+                self._formless = self._formless + 1 if exc.code == NOT_JSON else 0
+                if self._formless == MOST_FORMLESS:
+                    raise never_json(self.model.label, exc.reply, "the same command asks them again") from exc
             else:
+                self._formless = 0
                 self.ratings[record.id] = found.score
                 self.comments[record.id] = [problem.comment for problem in found.problems]
             bar.update()

@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import key_of
 from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
 from lmms_eval_ad2.llm.data_url_image import DataUrlImage
@@ -21,6 +22,17 @@ from lmms_eval_ad2.mcq.replies import LONGEST_REPLY, REFUSED, SCHEMA_NAMES, Repl
 from lmms_eval_ad2.mcq.role_prompts import QuestionPrompts, RolePrompt
 
 T = TypeVar("T")
+MOST_FORMLESS = 8  # questions in a row without a reply in JSON, after which no further one is asked
+_SHOWN = 120  # characters of a reply in a message
+
+
+def never_json(label: str, reply: str, then: str) -> Ad2Error:
+    """The error that ends a command after MOST_FORMLESS questions in a row; `then`: what becomes of them."""
+    shown = " ".join(reply.split())[:_SHOWN]
+    return Ad2Error(
+        f"{label}: no reply to {MOST_FORMLESS} questions in a row is JSON, e.g. '{shown}': use a model or a server "
+        f"that replies in JSON as requested; {then}"
+    )
 
 
 class NoEndpointReply(Exception):
@@ -32,11 +44,11 @@ class NoEndpointReply(Exception):
 
 
 class NoUsableReply(Exception):
-    """No usable reply from a role. `code` and `detail` describe the fault of the last reply."""
+    """No usable reply from a role. `code` and `detail` describe the fault of the last reply, `reply`."""
 
-    def __init__(self, role: str, code: str, detail: str) -> None:
+    def __init__(self, role: str, code: str, detail: str, reply: str) -> None:
         super().__init__(f"{role}: {code}")
-        self.role, self.code, self.detail = role, code, detail
+        self.role, self.code, self.detail, self.reply = role, code, detail, reply
 
 
 @dataclass(slots=True)
@@ -65,7 +77,7 @@ class RoleRequester:
                 return cast(T, value)
             self.notes[f"reply_{value.code}"] += 1
             if not left or value.code == REFUSED:
-                raise NoUsableReply(prompt.role, value.code, value.message)
+                raise NoUsableReply(prompt.role, value.code, value.message, outcome.text)
             prompt = prompt.after(outcome.text, self.prompts.complaint(value.message))
         raise AssertionError("unreachable")
 

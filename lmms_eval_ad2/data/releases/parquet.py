@@ -25,7 +25,7 @@ def _open(path: Path) -> Any:
     try:
         return parquet.ParquetFile(path, buffer_size=1 << 20)
     except (arrow.ArrowException, OSError) as exc:
-        raise Ad2Error(f"{path} is not a readable parquet file: {_line(exc)}") from exc
+        raise Ad2Error(f"{path} is not a readable parquet file: {' '.join(str(exc).split())}") from exc
     finally:
         arrow.set_memory_pool(usual)
 
@@ -58,7 +58,7 @@ def read_rows(
     except MemoryError:
         raise Ad2Error(f"{path}: {batch} rows need more than {BATCH_MEMORY >> 20} MiB: not read") from None
     except (arrow.ArrowException, OSError) as exc:
-        raise Ad2Error(f"{path} is damaged: {_line(exc)}") from exc
+        raise Ad2Error(f"{path} {_line(exc)}") from exc
 
 
 def read_table(path: Path, columns: Sequence[str]) -> Any:
@@ -67,12 +67,13 @@ def read_table(path: Path, columns: Sequence[str]) -> Any:
     try:
         return parquet.read_table(path, columns=list(columns), memory_map=True)
     except (arrow.ArrowException, OSError) as exc:
-        raise Ad2Error(f"{path} is damaged: {_line(exc)}") from exc
+        raise Ad2Error(f"{path} {_line(exc)}") from exc
 
 
 def _line(exc: Exception) -> str:
-    """An error of Arrow, whose messages may have several lines, in one."""
-    return " ".join(str(exc).split())
+    """What is wrong with a file, in one line: messages of Arrow may have several. An error number is of the disk."""
+    what = "cannot be read" if getattr(exc, "errno", None) is not None else "is damaged"
+    return f"{what}: {' '.join(str(exc).split())}"
 
 
 def is_cut(path: Path) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import operator
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -29,13 +28,17 @@ from lmms_eval_ad2.mcq.base import NO_PROPOSALS, OpenQuestion, Outcome, Rejected
 from lmms_eval_ad2.mcq.evidence import MOST_NAMED, MOST_OTHERS
 from lmms_eval_ad2.mcq.replies import NOT_JSON
 from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
-from lmms_eval_ad2.mcq.role_requester import NoEndpointReply, NoUsableReply, RoleRequester
+from lmms_eval_ad2.mcq.role_requester import (
+    MOST_FORMLESS,
+    NoEndpointReply,
+    NoUsableReply,
+    RoleRequester,
+    never_json,
+)
 from lmms_eval_ad2.mcq.stages import MakerSettings, QuestionPipeline
 from lmms_eval_ad2.prompts.views import Views
 
-MOST_FORMLESS = 8  # questions in a row without a reply in JSON, after which a build ends
 UNUSABLE = "_unusable"  # end of the reason code of a question that failed with a role
-_SHOWN = 120  # characters of a reply in a message
 REPAIRS = 2  # further requests of a role after an unusable reply
 _COUNTS = ("requests", "retries", "cached", "failed", "prompt_tokens", "completion_tokens", "unreported")
 
@@ -185,12 +188,8 @@ class FormlessReplies:
             self._held.append(outcome)
             if len(self._held) == MOST_FORMLESS:
                 self._flush(passing=True)
-                reply = " ".join(outcome.exchanges[-1].reply.split())
-                raise Ad2Error(
-                    f"{self._label}: no reply to {MOST_FORMLESS} questions in a row is JSON, e.g. "
-                    f"'{textwrap.shorten(reply, _SHOWN)}': use a model or a server that replies in JSON as requested; "
-                    "these questions are unfinished, and the same command asks them again"
-                )
+                then = "these questions are unfinished, and the same command asks them again"
+                raise never_json(self._label, outcome.exchanges[-1].reply, then)
             return
         if not (isinstance(outcome, RejectedQuestion) and outcome.passing and outcome.reason != NO_PROPOSALS):
             self._others = True  # a failed request says nothing about the form of replies

@@ -136,6 +136,13 @@ def test_ratings_by_an_evaluator_that_sees_the_images(tmp_path: Path) -> None:
     assert found["lowest"][0]["comments"] == ["also right"]
 
 
+def test_an_evaluator_that_never_replies_in_json_ends_after_eight_questions(tmp_path: Path) -> None:
+    with serve(reply="The answer is fine. Rating: [[5]]") as server:
+        with pytest.raises(Ad2Error, match=r"no reply to 8 questions in a row is JSON, e\.g\. 'The answer is fine\."):
+            rate(RECORDS, write_image(tmp_path), model(server), progress=False)
+        assert server.requests <= 48
+
+
 def test_unrated_questions_are_counted(tmp_path: Path) -> None:
     records = [*RECORDS, choice("lost", "What is vehicle 99?", "car", ["bus", "van"], image="none.jpg")]
 
