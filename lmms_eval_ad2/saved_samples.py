@@ -158,14 +158,16 @@ _ROW: dict[str, FieldType] = {
 }
 
 _BOTH = _object({"en": _TEXT, "zh": _TEXT}, ())
+# Names of steps and texts of marks: a plain text is English, as these fields had one language before.
+_EITHER = FieldType('a text, or an object with "en" and "zh"', lambda value: _TEXT.fits(value) or _BOTH.fits(value))
 _MARK = _object(
-    {"kind": _one_of(MARKS), "coords": _list_of(_list_of(_NUMBER)), "text": _TEXT}, ("kind", "coords", "text")
+    {"kind": _one_of(MARKS), "coords": _list_of(_list_of(_NUMBER)), "text": _EITHER}, ("kind", "coords", "text")
 )
 _LETTER = FieldType("a letter", lambda value: isinstance(value, str) and len(value) == 1 and value.isalpha())
 _OPTION = _object({"letter": _LETTER, "text": _BOTH, "kind": _TEXT}, ("letter", "text", "kind"))
 _SUBTASK = _or_null(FieldType("a whole number", is_whole))
 _STEP = _object(
-    {"name": _TEXT, "question": _BOTH, "answer": _BOTH, "subtask_id": _SUBTASK, "mark": _or_null(_MARK)},
+    {"name": _EITHER, "question": _BOTH, "answer": _BOTH, "subtask_id": _SUBTASK, "mark": _or_null(_MARK)},
     ("name", "question", "answer"),
 )
 _SIZE = FieldType(

@@ -97,9 +97,7 @@ def _parts(found: RunSample) -> Iterator[tuple[str, str]]:
         ),
     )
     yield "reference", sample_row.reference(row)
-    mark = record.get("mark")
-    if isinstance(mark, Mapping) and mark.get("kind") not in (None, "none"):
-        yield "mark", f"{mark.get('kind')} {sample_row.plain(mark.get('coords'))} {mark.get('text') or ''}"
+    yield "mark", sample_row.mark(row)
     yield "images", "\n".join(map(str, files(row, found.task)))
     yield "prompt", str(row.get("prompt", ""))
     yield "reply", "\n\n".join(sample_row.replies(row)) or "(empty)"

@@ -54,6 +54,14 @@ def reference(row: Mapping[str, Any]) -> str:
     return _in(record.get("answer"), lang)
 
 
+def mark(row: Mapping[str, Any]) -> str:
+    """Kind, pixels and words of the visual prompt; empty without one."""
+    found = record_of(row).get("mark")
+    if not isinstance(found, Mapping) or found.get("kind") in (None, "none"):
+        return ""
+    return f"{found['kind']} {plain(found.get('coords'))} {_in(found.get('text'), _lang(row))}".rstrip()
+
+
 def replies(row: Mapping[str, Any]) -> list[str]:
     """The model's reply as received; several texts if it was asked in rounds."""
     raw = row.get("raw")

@@ -84,6 +84,13 @@ def test_options_and_the_right_one(tmp_path: Path) -> None:
     assert "options     A. a bus [correct] <- right\n            B. a tram [logical inconsistencies]\n" in text
 
 
+@pytest.mark.parametrize("words", ["the van", {"en": "the van", "zh": "车"}])
+def test_the_words_of_a_mark(tmp_path: Path, words: Any) -> None:
+    row = sample("a", 0.0)
+    row["record"]["mark"] = {"kind": "text", "coords": [], "text": words}
+    assert "mark        text [] the van\n" in text_of(tmp_path, row)
+
+
 def test_the_same_id_in_several_tasks(tmp_path: Path) -> None:
     runs = run_of(tmp_path, **{BASE: [sample("a", 0.0), sample("b", 0.0)], COT: [sample("a", 100.0)]})
     assert [found.task.name for found in one_sample.find(runs, "a", None)] == [COT, BASE]
