@@ -18,6 +18,7 @@ from lmms_eval_ad2.report.grid import ResultGrid, grids
 from lmms_eval_ad2.report.page import plots, section_plots
 from lmms_eval_ad2.report.page.html_page import HtmlPage
 from lmms_eval_ad2.report.page.worst_samples import cards, plain
+from lmms_eval_ad2.report.published import PublishedTable
 from lmms_eval_ad2.report.repeat_grids import repeat_grids
 from lmms_eval_ad2.report.runs import FINISH_HINT, RunSummary, TaskSummary
 from lmms_eval_ad2.report.sections import ReportSection
@@ -33,16 +34,17 @@ PLOTTED = frozenset({"weather", "severity", "period"})
 def write(
     runs: Sequence[RunSummary], path: Path, *, published: bool = True, worst_samples: int = WORST,
     unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (), title: str = "",
-    command: str = COMMAND,
+    command: str = COMMAND, own: Mapping[str, PublishedTable] | None = None,
 ) -> None:  # fmt: skip
     """Write the page of `runs` to `path` (atomically). `unfinished`: folders of runs that were left out; `sections`: of
-    other kinds of runs; `title`: of the page, by default the names of all runs; `command`: the one that writes it.
+    other kinds of runs; `title`: of the page, by default the names of all runs; `command`: the one that writes it;
+    `own`: published rows of a user's benchmarks.
 
     Raises MissingExtra without matplotlib or Jinja2, Ad2Error if the file cannot be written.
     """
     text = page(
         runs, published=published, worst_samples=worst_samples, unfinished=unfinished, sections=sections, title=title,
-        command=command,
+        command=command, own=own,
     )  # fmt: skip
     PAGE.write(Path(path), text)
 
@@ -50,10 +52,10 @@ def write(
 def page(
     runs: Sequence[RunSummary], *, published: bool = True, worst_samples: int = WORST,
     unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (), title: str = "",
-    command: str = COMMAND,
+    command: str = COMMAND, own: Mapping[str, PublishedTable] | None = None,
 ) -> str:  # fmt: skip
     """Return the page as HTML text."""
-    tabled, broken = [*grids(runs, with_published=published), *repeat_grids(runs)], breakdown_grids(runs)
+    tabled, broken = [*grids(runs, with_published=published, own=own), *repeat_grids(runs)], breakdown_grids(runs)
     colours = plots.palette([*tabled, *broken])
     names = [*(run.name for run in runs), *(run.name for section in sections for run in section.runs)]
     values = {
