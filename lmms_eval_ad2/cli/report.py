@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +13,7 @@ from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
 if TYPE_CHECKING:
     from lmms_eval_ad2.plugins import RunKind
     from lmms_eval_ad2.report import RunSummary
+    from lmms_eval_ad2.report.published import PublishedTable
     from lmms_eval_ad2.report.sections import ReportSection
 
 COMPARE = "compare"
@@ -36,6 +37,10 @@ class ReportOptions:
     published: bool = option(
         "with the papers' figures in the terminal too (Markdown, JSON and the page have them)",
         default=False, exclusive=ROWS,
+    )  # fmt: skip
+    published_file: Path | None = option(
+        "published rows of your own benchmarks, YAML (docs/own-benchmark.md); printed in the terminal too",
+        default=None, metavar="FILE",
     )  # fmt: skip
     no_published: bool = option("omit the papers' figures everywhere", default=False, exclusive=ROWS)
     wide: bool = option(
@@ -111,6 +116,7 @@ def run(options: ReportOptions) -> int:
     from lmms_eval_ad2 import report
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.report import tables
+    from lmms_eval_ad2.report.published import own_tables
 
     if options.force:
         raise Ad2Error("--force is an option of: ad2 report compare A B")
@@ -124,6 +130,7 @@ def run(options: ReportOptions) -> int:
         return _samples(options, paths)
     if options.task:
         raise Ad2Error("--task is an option of --sample and --wrong")
+    own = own_tables(options.published_file) if options.published_file else None
     sections, covered = _sections(options, paths)
     paths = [path for path in paths if path not in covered or report.holds_runs(path)]
     # Reports on stderr what it leaves out.
@@ -131,21 +138,22 @@ def run(options: ReportOptions) -> int:
     if options.routes and not sections:
         raise Ad2Error("--routes names the routes of driven results; there are none in these paths")
     if options.json:
-        print(json.dumps(_as_json(runs, options, sections), ensure_ascii=False, indent=1))
+        print(json.dumps(_as_json(runs, options, sections, own), ensure_ascii=False, indent=1))
     else:
         if runs:
             shape = {"markdown": options.markdown, "breakdowns": options.breakdowns, "wide": options.wide}
-            text = tables.render(runs, published=_in_text(options), kinds=options.kinds, **shape)
+            text = tables.render(runs, published=_in_text(options), kinds=options.kinds, own=own, **shape)
             print(text, end="\n" if sections else "")
         _print(sections, options)
     if options.html:
-        _write_page(options, options.html, sections, runs, report.unfinished(paths))
+        _write_page(options, options.html, sections, runs, report.unfinished(paths), own)
     return 0
 
 
 def _in_text(options: ReportOptions) -> bool:
     """Whether the printed tables have the papers' figures: in a terminal only if asked for."""
-    return options.published or (options.markdown and not options.no_published)
+    named = options.published_file is not None and not options.no_published
+    return options.published or named or (options.markdown and not options.no_published)
 
 
 def _unparsed(options: ReportOptions, paths: Sequence[Path]) -> int:
@@ -213,24 +221,27 @@ def _print(sections: Sequence[ReportSection], options: ReportOptions) -> None:
 
 def _write_page(
     options: ReportOptions, path: Path, sections: Sequence[ReportSection], runs: Sequence[RunSummary] = (),
-    unfinished: Sequence[Path] = (),
+    unfinished: Sequence[Path] = (), own: Mapping[str, PublishedTable] | None = None,
 ) -> None:  # fmt: skip
     made = not path.absolute().parent.exists()
     from lmms_eval_ad2.report.page import report_page
 
     published = not options.no_published
     report_page.write(
-        runs, path, published=published, unfinished=unfinished, sections=sections, kinds=options.kinds
+        runs, path, published=published, unfinished=unfinished, sections=sections, kinds=options.kinds, own=own,
     )  # fmt: skip
     if not options.json:
         print(f"\nreport page: {path}" + (f" (made the folder {path.parent})" if made else ""))
 
 
-def _as_json(runs: list[RunSummary], options: ReportOptions, sections: Sequence[ReportSection]) -> dict[str, Any]:
+def _as_json(
+    runs: list[RunSummary], options: ReportOptions, sections: Sequence[ReportSection],
+    own: Mapping[str, PublishedTable] | None,
+) -> dict[str, Any]:  # fmt: skip
     from lmms_eval_ad2.report.grid import grids
     from lmms_eval_ad2.report.repeat_grids import repeat_grids
 
-    tables = grids(runs, with_published=not options.no_published, kinds=options.kinds)
+    tables = grids(runs, with_published=not options.no_published, kinds=options.kinds, own=own)
     return {
         "runs": [{"folder": str(r.folder), "name": r.name, "role": r.role, "run": dict(r.about)} for r in runs],
         "tables": [asdict(grid) for grid in (*tables, *repeat_grids(runs))],

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.report import published
+from lmms_eval_ad2.report.published import PublishedTable
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
 from lmms_eval_ad2.report.table_layouts import (
     CAPTIONS,
@@ -88,23 +89,34 @@ class ResultGrid:
     judge_column: bool = True
 
 
-def grids(runs: Sequence[RunSummary], *, with_published: bool = True, kinds: ErrorKinds = "all") -> list[ResultGrid]:
+def grids(
+    runs: Sequence[RunSummary], *, with_published: bool = True, kinds: ErrorKinds = "all",
+    own: Mapping[str, PublishedTable] | None = None,
+) -> list[ResultGrid]:  # fmt: skip
     """Return all tables with a value of a run: first those of the papers, then benchmarks without a paper's table.
 
-    kinds: "paper" has the shares of AutoDrive-QA Table 7 over the paper's three groups only.
+    kinds: "paper" has the shares of AutoDrive-QA Table 7 over the paper's three groups only. own: published rows of
+    benchmarks of a user (published.own_tables).
     """
+    own = own or {}
     benchmarks = list(dict.fromkeys(t.benchmark for run in runs for t in run.tasks.values()))
     layouts = [in_papers_groups(layout) if kinds == "paper" else layout for layout in TABLE_LAYOUTS]
     for name in benchmarks:
         if all(layout.benchmark != name for layout in TABLE_LAYOUTS):
             parts = dict.fromkeys(t.part for run in runs for t in run.tasks.values() if t.benchmark == name)
+            parts |= dict.fromkeys(own[name].columns if name in own else ())
             layouts.append(default_layout(name, tuple(parts)))
-    built = (_build(layout, group_tasks(runs, layout.benchmark), with_published) for layout in layouts)
+    built = (
+        _build(layout, group_tasks(runs, layout.benchmark), with_published, own.get(layout.benchmark))
+        for layout in layouts
+    )
     return [grid for grid in built if grid is not None]
 
 
-def _build(layout: TableLayout, groups: Sequence[TaskGroup], with_published: bool) -> ResultGrid | None:
-    printed = published.table(layout.benchmark, layout.number) if layout.number else None
+def _build(
+    layout: TableLayout, groups: Sequence[TaskGroup], with_published: bool, own: PublishedTable | None
+) -> ResultGrid | None:
+    printed = published.table(layout.benchmark, layout.number) if layout.number else own
     wanted = [group for group in groups if group.used(layout.parts) and fits(layout, group)]
     layout = with_extras(layout, wanted)
     ours = rows_of(layout, wanted)
@@ -167,7 +179,7 @@ def finalise(grid: ResultGrid) -> ResultGrid:
     )
 
 
-def _with_judges(layout: TableLayout, rows: Rows, printed: published.PublishedTable | None) -> Rows:
+def _with_judges(layout: TableLayout, rows: Rows, printed: PublishedTable | None) -> Rows:
     """Name the judge of cells whose answers were all unparsed or failed, so that they stay in its column.
 
     No judge was asked about them, so their summary names none: it is the judge of the run, else the only one of the
@@ -200,7 +212,7 @@ NO_JUDGE = "no judge"  # label of exact scores in a grid whose other scores of t
 
 
 def _split(
-    layout: TableLayout, rows: Sequence[Mapping[str, ScoreCell | None]], printed: published.PublishedTable | None
+    layout: TableLayout, rows: Sequence[Mapping[str, ScoreCell | None]], printed: PublishedTable | None
 ) -> tuple[list[GridColumn], ColumnIndex]:
     """Split columns by judge and return the position of each value: a block per judge, the paper's block last."""
     judges = list(dict.fromkeys(c.judge for row in rows for c in row.values() if c is not None and c.judge))
@@ -279,7 +291,7 @@ def _row(
 
 
 def _published_rows(
-    layout: TableLayout, printed: published.PublishedTable, columns: Sequence[GridColumn], column_index: ColumnIndex
+    layout: TableLayout, printed: PublishedTable, columns: Sequence[GridColumn], column_index: ColumnIndex
 ) -> list[GridRow]:  # fmt: skip
     rows = []
     for row in printed.rows:
@@ -301,7 +313,7 @@ def _published_rows(
 
 def _notes(
     layout: TableLayout, rows: Sequence[GridRow], columns: Sequence[GridColumn],
-    printed: published.PublishedTable | None,
+    printed: PublishedTable | None,
 ) -> list[str]:  # fmt: skip
     notes = reason_notes((row.line, row.reasons) for row in rows)
     for row in rows:
@@ -311,12 +323,13 @@ def _notes(
     if printed:
         other = "other data and another judge" if printed.judged else "other data"
         notes.append(f"Published rows are {printed.source}: {other}; not directly comparable.")
-        for found in published.inconsistent(layout.benchmark, printed.number):
+        known = published.inconsistent(layout.benchmark, printed.number) if printed.number else ()
+        for found in known:
             notes.append(f"The paper is inconsistent ({found.where}): {found.says}; but: {found.computed}.")
     return list(dict.fromkeys(notes))
 
 
-def _decimals(printed: published.PublishedTable) -> int:
+def _decimals(printed: PublishedTable) -> int:
     values = [v for row in printed.rows for v in row.values.values() if v is not None]
     return 1 if all(round(v, 1) == v for v in values) else 2
 

@@ -1,7 +1,7 @@
 """Published results: AD2-Bench Tables 2, 3, 5-7; CODA-LM Tables 2-7; AutoDrive-QA Tables 1, 4, 6, 7, 8.
 
 The figures are in `published.yaml`. They come from other data and other judges than a user's run, so they are shown in
-separate rows.
+separate rows. A file of the same format adds those of a user's own benchmark (`ad2 report --published-file`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+from lmms_eval_ad2.errors import DataError, yaml_fault
+from lmms_eval_ad2.numbers import is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class PublishedRow:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """A table. `judged`: columns rated by `judge`; `means`: columns that are means of others."""
+    """A table. judged: columns rated by `judge`. means: columns that are means of others. number: 0 of a user's."""
 
     paper: str
     number: int
@@ -40,7 +44,7 @@ class PublishedTable:
 
     @property
     def source(self) -> str:
-        return f"{self.paper}, Table {self.number}"
+        return f"{self.paper}, Table {self.number}" if self.number else self.paper
 
     def judge_of(self, column: str) -> str | None:
         """The judge of a column: the paper's LLM, or None if no judge was needed."""
@@ -90,6 +94,49 @@ def _read() -> dict[str, tuple[dict[int, PublishedTable], tuple[PaperInconsisten
         by_number = {t["number"]: _table(paper, t) for t in paper["tables"]}
         papers[benchmark] = (by_number, tuple(_inconsistency(raw) for raw in paper.get("inconsistent", ())))
     return papers
+
+
+def own_tables(path: Path) -> dict[str, PublishedTable]:
+    """The table of each benchmark in a user's file: {BENCHMARK: {paper, judge, columns, judged, rows}}.
+
+    columns: parts of the benchmark; judged: those that `judge` rated; a row: the model, then its percentages. Raises
+    DataError for a faulty field, and for a benchmark whose figures are packaged.
+    """
+    try:
+        data = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, ValueError) as exc:
+        raise DataError(path, None, "file", "a readable YAML file of published rows", str(exc)) from exc
+    except yaml.YAMLError as exc:
+        raise DataError(path, None, "file", "valid YAML", yaml_fault(exc)) from exc
+    if not isinstance(data, dict) or not data:
+        raise DataError(path, None, "file", "a mapping from names of benchmarks to their published rows", data)
+    return {str(name): _own_table(path, str(name), raw) for name, raw in data.items()}
+
+
+_OWN_KEYS = {"paper", "judge", "columns", "judged", "rows"}
+
+
+def _own_table(path: Path, name: str, raw: Any) -> PublishedTable:
+    if name in _read():
+        raise DataError(path, name, "benchmark", f"none of {', '.join(_read())}, whose figures are packaged", name)
+    if not isinstance(raw, dict) or not {"paper", "columns", "rows"} <= raw.keys() <= _OWN_KEYS:
+        raise DataError(path, name, "benchmark", "paper, columns, rows; judge, judged if there is a judge", raw)
+    columns, judged = raw["columns"], raw.get("judged") or []
+    for field, names in (("columns", columns), ("judged", judged)):
+        if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or len(set(names)) < len(names):
+            raise DataError(path, name, field, "a list of names of parts, each once", names)
+    if unknown := [column for column in judged if column not in columns]:
+        raise DataError(path, name, "judged", f"names of columns ({', '.join(columns)})", unknown[0])
+    if judged and not raw.get("judge"):
+        raise DataError(path, name, "judge", "the name of the judge of the judged columns")
+    if not columns or not isinstance(raw["rows"], list) or not raw["rows"]:
+        raise DataError(path, name, "rows", "at least one column and one row", raw["rows"])
+    for row in raw["rows"]:
+        right = isinstance(row, list) and len(row) == 1 + len(columns) and isinstance(row[0], str)
+        if not right or not all(value is None or is_number(value) for value in row[1:]):
+            raise DataError(path, name, "rows", f"[model, {', '.join(columns)}], values in percent or null", row)
+    paper = {"paper": str(raw["paper"]), "judge": raw.get("judge")}
+    return _table(paper, {"number": 0, "title": "", "labels": ["model"], **raw})
 
 
 def _inconsistency(raw: Mapping[str, Any]) -> PaperInconsistency:

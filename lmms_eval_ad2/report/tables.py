@@ -7,7 +7,7 @@ rules, with the 95 % interval of main scores, and strict scores below. In Markdo
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.coordinates.misfit import misfit_warnings
 from lmms_eval_ad2.metrics.intervals import METHOD
@@ -17,6 +17,7 @@ from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.cell_text import NGRAM, NONE, clusters, counts, interval, number, official
 from lmms_eval_ad2.report.floors import missing_floors
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, grids
+from lmms_eval_ad2.report.published import PublishedTable
 from lmms_eval_ad2.report.repeat_grids import repeat_grids
 from lmms_eval_ad2.report.runs import RunSummary
 from lmms_eval_ad2.report.table_layouts import ErrorKinds
@@ -48,15 +49,16 @@ COUNTED = " The number of clusters is in the table of all tasks."
 
 def render(
     runs: Sequence[RunSummary], *, published: bool = False, markdown: bool = False, breakdowns: bool = False,
-    wide: bool = False, kinds: ErrorKinds = "all",
+    wide: bool = False, kinds: ErrorKinds = "all", own: Mapping[str, PublishedTable] | None = None,
 ) -> str:  # fmt: skip
     """Return all tables of `runs`, as one compact row per run and table (compact.py), or with all columns.
 
-    published: with the papers' figures. markdown, wide: with all columns, and a list of all tasks with their counts.
-    breakdowns: with tables by sub-task, source, weather and severity. kinds: of wrong options, as in `grid.grids`.
+    published: with the papers' figures; own: those of a user's benchmarks. markdown, wide: with all columns, and a list
+    of all tasks with their counts. breakdowns: with tables by sub-task, source, weather and severity. kinds: of wrong
+    options, as in `grid.grids`.
     """
     intervals = about_intervals(runs)
-    found = [*grids(runs, with_published=published, kinds=kinds), *repeat_grids(runs)]
+    found = [*grids(runs, with_published=published, kinds=kinds, own=own), *repeat_grids(runs)]
     found += breakdown_grids(runs) if breakdowns else []
     if not (markdown or wide):
         blocks = [wrapped(f"{compact.LEGEND} {intervals}", compact.WIDTH), *map(compact.render, found)]

@@ -18,6 +18,7 @@ from lmms_eval_ad2.report.grid import ResultGrid, grids
 from lmms_eval_ad2.report.page import plots, section_plots
 from lmms_eval_ad2.report.page.html_page import HtmlPage
 from lmms_eval_ad2.report.page.worst_samples import cards
+from lmms_eval_ad2.report.published import PublishedTable
 from lmms_eval_ad2.report.repeat_grids import repeat_grids
 from lmms_eval_ad2.report.runs import FINISH_HINT, RunSummary, TaskSummary
 from lmms_eval_ad2.report.sample_row import plain
@@ -35,17 +36,17 @@ PLOTTED = frozenset({"weather", "severity", "period"})
 def write(
     runs: Sequence[RunSummary], path: Path, *, published: bool = True, worst_samples: int = WORST,
     unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (), title: str = "",
-    command: str = COMMAND, kinds: ErrorKinds = "all",
+    command: str = COMMAND, kinds: ErrorKinds = "all", own: Mapping[str, PublishedTable] | None = None,
 ) -> None:  # fmt: skip
     """Write the page of `runs` to `path` (atomically). `unfinished`: folders of runs that were left out; `sections`:
     of other kinds of runs; `title`: of the page, by default the names of all runs; `command`: the one that writes it;
-    `kinds`: of wrong options, as in `grid.grids`.
+    `kinds`: of wrong options, as in `grid.grids`; `own`: published rows of a user's benchmarks.
 
     Raises MissingExtra without matplotlib or Jinja2, Ad2Error if the file cannot be written.
     """
     text = page(
         runs, published=published, worst_samples=worst_samples, unfinished=unfinished, sections=sections, title=title,
-        command=command, kinds=kinds,
+        command=command, kinds=kinds, own=own,
     )  # fmt: skip
     PAGE.write(Path(path), text)
 
@@ -53,10 +54,11 @@ def write(
 def page(
     runs: Sequence[RunSummary], *, published: bool = True, worst_samples: int = WORST,
     unfinished: Sequence[Path] = (), sections: Sequence[ReportSection] = (), title: str = "",
-    command: str = COMMAND, kinds: ErrorKinds = "all",
+    command: str = COMMAND, kinds: ErrorKinds = "all", own: Mapping[str, PublishedTable] | None = None,
 ) -> str:  # fmt: skip
     """Return the page as HTML text."""
-    tabled, broken = [*grids(runs, with_published=published, kinds=kinds), *repeat_grids(runs)], breakdown_grids(runs)
+    tabled = [*grids(runs, with_published=published, kinds=kinds, own=own), *repeat_grids(runs)]
+    broken = breakdown_grids(runs)
     colours = plots.palette([*tabled, *broken])
     names = [*(run.name for run in runs), *(run.name for section in sections for run in section.runs)]
     values = {

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from lmms_eval_ad2.report import published
+import pytest
+from support.make_runs import cell, summary, task, write_run
+
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.report import load, published
+from lmms_eval_ad2.report.grid import grids
 from lmms_eval_ad2.report.table_layouts import AD2_PARTS, TABLE_LAYOUTS
 from lmms_eval_ad2.scoring.score_columns import mean_columns
 
@@ -193,3 +198,55 @@ def test_layouts_show_every_published_column() -> None:
             continue
         table = published.table(layout.benchmark, layout.number)
         assert set(table.columns) <= {c.key for c in layout.columns}, layout.title
+
+
+OWN = """
+town_signs:
+  paper: Signs of my town (2026)
+  judge: GPT-4o
+  columns: [signs, advice]
+  judged: [advice]
+  rows:
+    - [Model X, 61.5, 40]
+    - [Model Y, 58, null]
+"""
+
+
+def test_published_rows_of_an_own_benchmark_are_below_its_runs(tmp_path: Path) -> None:
+    file = tmp_path / "rows.yaml"
+    file.write_text(OWN)
+    tasks = {"signs": task("town_signs", "signs", cell(50.0))}
+    write_run(tmp_path / "r", summary(tasks))
+    runs, own = load([tmp_path / "r"]), published.own_tables(file)
+    (grid,) = grids(runs, own=own)
+    assert grid.source == "Signs of my town (2026)"
+    assert [column.heading for column in grid.columns] == ["Signs", "Advice [paper: GPT-4o]"]
+    shown = [(row.kind, row.label, [c.official if c else None for c in row.cells]) for row in grid.rows]
+    assert shown == [
+        ("run", "toy-7b", [50.0, None]), ("published", "Model X", [61.5, 40.0]), ("published", "Model Y", [58.0, None]),
+    ]  # fmt: skip
+    (plain,) = grids(runs)
+    assert [row.kind for row in plain.rows] == ["run"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "field 'file': expected a mapping"),
+        ("town: {", "valid YAML"),
+        ("coda_lm: {paper: x, columns: [a], rows: [[m, 1]]}", "whose figures are packaged"),
+        ("town: {paper: x, columns: [a]}", "row town: field 'benchmark'"),
+        ("town: {paper: x, columns: [a, a], rows: [[m, 1, 2]]}", "each once"),
+        ("town: {paper: x, columns: [a], rows: [[m, 1, 2]]}", "values in percent or null"),
+        ("town: {paper: x, columns: [a], rows: [[m, high]]}", "values in percent or null"),
+        ("town: {paper: x, columns: [a], judged: [b], judge: j, rows: [[m, 1]]}", "field 'judged'"),
+        ("town: {paper: x, columns: [a], judged: [a], rows: [[m, 1]]}", "field 'judge': expected the name"),
+        ("town: {paper: x, columns: [a], rows: []}", "at least one column and one row"),
+    ],
+)
+def test_a_faulty_file_of_published_rows_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "rows.yaml"
+    file.write_text(text)
+    with pytest.raises(DataError, match=r"rows\.yaml") as caught:
+        published.own_tables(file)
+    assert message in str(caught.value)
