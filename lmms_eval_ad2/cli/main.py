@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parser(words).parse_args(words)
         return int(args.func(args) or 0)
 
-    return run_command(_name(words), call)
+    return run_command(_name(words), call, process=argv is None)
 
 
 def _name(words: Sequence[str]) -> str:
