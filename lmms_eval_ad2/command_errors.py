@@ -23,6 +23,7 @@ import select
 import sqlite3
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ from lmms_eval_ad2.storage.redaction import environment_keys, redacted, without_
 
 DEBUG_ENV = "AD2_DEBUG"
 MOST_LOGS = 20
+END_S = 5.0  # from an interrupt, after the cleanup, to the end of the process
 RESUMES = "the same command resumes where this one stopped"
 _LOG_CHARACTERS = 1_000_000
 _MESSAGE_CHARACTERS = 300
@@ -45,17 +47,25 @@ _CHOOSE_ANOTHER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.E
 _OWN = ("lmms_eval_ad2", "closedloop_plugin")
 
 
-def run_command(command: str, call: Callable[[], int], resumes: str = RESUMES) -> int:
+def run_command(command: str, call: Callable[[], int], resumes: str = RESUMES, process: bool = False) -> int:
     """Call `call` and return its exit code, or that of the exception it raises, which is printed as one line.
 
-    command: how messages name it. resumes: what the line about an interrupt says after "interrupted; ".
-    SystemExit is not handled.
+    command: how messages name it. resumes: what the line about an interrupt says after "interrupted; ". process: the
+    interpreter ends with this command; after an interrupt it does so within END_S, although threads may still wait for
+    the replies of a server, which the interpreter would wait for. SystemExit is not handled.
     """
     try:
         with ended_by_sigterm() if int(os.environ.get("WORLD_SIZE", 1)) == 1 else contextlib.nullcontext():
             return call()
     except (Exception, KeyboardInterrupt) as exc:
-        return report_error(exc, command, resumes)
+        code = report_error(exc, command, resumes)
+        if process and isinstance(exc, KeyboardInterrupt):
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.flush()
+            watchdog = threading.Timer(END_S, os._exit, (code,))
+            watchdog.daemon = True
+            watchdog.start()
+        return code
 
 
 def report_error(exc: BaseException, command: str, resumes: str = RESUMES) -> int:

@@ -25,9 +25,8 @@ WITHOUT_EVALUATION = ("tasks", "power", "serve", "mcp", "models")
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
-    return run_command(
-        "lmms_eval", lambda: run(arguments), resumes="with --output_path the same command resumes this run"
-    )
+    resumes = "with --output_path the same command resumes this run"
+    return run_command("lmms_eval", lambda: run(arguments), resumes, process=argv is None)
 
 
 def run(arguments: list[str], own_tables: bool = False) -> int:

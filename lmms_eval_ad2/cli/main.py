@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = _parsed(words)
         return int(args.func(args) or 0)
 
-    return run_command(_name(words), call)
+    return run_command(_name(words), call, process=argv is None)
 
 
 def _name(words: Sequence[str]) -> str:

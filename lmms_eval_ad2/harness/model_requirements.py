@@ -124,7 +124,12 @@ def format_fault(model_args: str | Mapping[str, Any] | None) -> str | None:
 def argument_fault(wrapper: ModelWrapper, arguments: Mapping[str, str]) -> str | None:
     """One line for an argument that the constructor refuses; None also if its source does not tell."""
     made = constructor_of(wrapper.class_path)
-    if made is None or (made.takes_any and not made.ignores_others):
+    if made is None:
+        return None
+    for name in made.whole & set(arguments) if wrapper.class_path.startswith("lmms_eval_ad2.") else ():
+        if not re.fullmatch(r"-?\d+|None", arguments[name]):  # wrappers of lmms-eval also take "auto" and others
+            return f"{name} must be a whole number, not '{arguments[name]}'"
+    if made.takes_any and not made.ignores_others:
         return None
     given = [argument for argument in arguments if argument.isidentifier()]  # others are parts of a value
     if made.ignores_others:  # lmms-eval runs with such an argument, but a misspelt one would be without effect

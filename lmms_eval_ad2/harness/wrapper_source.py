@@ -27,6 +27,7 @@ class WrapperConstructor:
     asks_for_cuda: bool
     moves_to_cuda: bool
     ignores_others: bool = False
+    whole: frozenset[str] = frozenset()  # parameters annotated as int
 
 
 def source_of(module: str) -> Path | None:
@@ -125,7 +126,9 @@ def _read(function: ast.FunctionDef, text: str) -> WrapperConstructor:
             taken = re.findall(rf"{rest}\.pop\(['\"](\w+)", ast.unparse(function))
             defaults |= dict.fromkeys(taken)
     ignores = takes_any and given.kwarg is not None and not _uses(function, given.kwarg.arg)
-    return WrapperConstructor(defaults, takes_any, "cuda.is_available" in text, _moves(text), ignores)
+    annotated = (a for a in (*given.args, *given.kwonlyargs) if a.annotation is not None)
+    whole = frozenset(a.arg for a in annotated if ast.unparse(a.annotation) in ("int", "int | None"))
+    return WrapperConstructor(defaults, takes_any, "cuda.is_available" in text, _moves(text), ignores, whole)
 
 
 def _text(node: ast.expr | None) -> str | None:

@@ -177,6 +177,7 @@ def test_a_dry_run_imports_neither_lmms_eval_nor_torch(tmp_path: Path) -> None:
         (("--model", "ad2_chance", "--", "--gen_kwargs", "max_new_tokens"), "expected KEY=VALUE"),
         (("--model", "ad2_chance", "--", "--gen_kwargs", "max_new_token=5"), "did you mean max_new_tokens?"),
         (("--model", "ad2_chance", "--", "--gen_kwargs", "temperature=hot"), "temperature=hot: expected a number"),
+        (("--model", "ad2_chance", "--model-args", "seed=x"), "ad2_chance: seed must be a whole number, not 'x'"),
         (("--model", "ad2_chance", "--model-args", "seed"), "expected KEY=VALUE,..., found 'seed'"),
         (("--model", "openai", "--model-args", "model_versio=m"), "did you mean 'model_version'?"),
         (("--model", "ad2_chance", "--out", "/proc/x"), "--output_path /proc/x: cannot be written to"),

@@ -183,3 +183,18 @@ sys.exit(run_command("ad2 x", call))
     done = run(sys.executable, "-c", program, cwd=tmp_path, code=143)
     assert done.stdout == f"{-signal.SIGTERM}\ncleaned\n"
     assert done.stderr == "ended by SIGTERM; the same command resumes where this one stopped\n"
+
+
+@pytest.mark.integration
+def test_threads_that_wait_do_not_keep_an_interrupted_process(tmp_path: Path) -> None:
+    program = """
+import os, signal, sys, threading
+from lmms_eval_ad2 import command_errors
+command_errors.END_S = 0.1
+def call():
+    threading.Thread(target=threading.Event().wait).start()  # a reply that never comes
+    os.kill(os.getpid(), signal.SIGTERM)
+sys.exit(command_errors.run_command("ad2 x", call, process=True))
+"""
+    done = run(sys.executable, "-c", program, cwd=tmp_path, code=143)
+    assert done.stderr.count("\n") == 1
