@@ -197,7 +197,7 @@ def suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | N
     from lmms_eval_ad2.errors import Ad2Error
 
     wanted, name = identity.get("suite_sha256"), str(identity.get("suite"))
-    given = read_routes_given(routes) if routes else None
+    given = routes_given(routes) if routes else None
     if given and given.sha256 == wanted:
         return given, ()
     try:
@@ -211,10 +211,17 @@ def suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | N
     )
 
 
-def read_routes_given(routes: str) -> Suite:
-    from closedloop_plugin.cli.drive.score import driven
+def routes_given(name: str) -> Suite:
+    """Return the suite for a name, a folder of programs or a route file (with any file name)."""
+    from closedloop_plugin.core.routes import read_routes
+    from closedloop_plugin.suites.lookup import Suite, suite
+    from lmms_eval_ad2.storage.files import file_sha256
 
-    return driven(routes)
+    file = Path(name)
+    known = "/" not in name and not name.endswith(".xml")
+    if file.is_dir() or (known and not file.exists()):
+        return suite(name, world=None)
+    return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
 
 
 def _official(path: Path, routes: str | None, name: str) -> DriveResults:
@@ -226,7 +233,7 @@ def _official(path: Path, routes: str | None, name: str) -> DriveResults:
 
     found = official.read([path])
     origin = found.records[0].origin
-    suite = read_routes_given(routes or str(origin.get("suite") or BENCH2DRIVE))
+    suite = routes_given(routes or str(origin.get("suite") or BENCH2DRIVE))
     return DriveResults(
         path=path,
         name=name,

@@ -73,6 +73,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DriveScoreOptions) -> int:
+    from closedloop_plugin.cli.drive.results import routes_given
     from closedloop_plugin.cli.drive.selection import left_out_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scoring import comfort, official, summary
@@ -80,7 +81,7 @@ def run(options: DriveScoreOptions) -> int:
     from lmms_eval_ad2.errors import Ad2Error
 
     results = official.read_apart(options.results) if options.apart else official.read(options.results)
-    what, changed = (driven(options.routes), ()) if options.routes else suite_of_runs(options.results)
+    what, changed = (routes_given(options.routes), ()) if options.routes else suite_of_runs(options.results)
     records = results.records
     repetitions = repetitions_of(records) if options.repetitions is None else options.repetitions
     if not 1 <= repetitions <= MOST_REPETITIONS:
@@ -137,19 +138,6 @@ def _identity(results: Sequence[Path]) -> dict[str, Any] | None:
         return None
     identity: dict[str, Any] = read_run(results[0])["identity"]
     return identity
-
-
-def driven(name: str) -> Suite:
-    """Return the suite for a name, a folder of programs or a route file (with any file name)."""
-    from closedloop_plugin.core.routes import read_routes
-    from closedloop_plugin.suites.lookup import Suite, suite
-    from lmms_eval_ad2.storage.files import file_sha256
-
-    file = Path(name)
-    known = "/" not in name and not name.endswith(".xml")
-    if file.is_dir() or (known and not file.exists()):
-        return suite(name, world=None)
-    return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
 
 
 def suite_of_runs(results: Sequence[Path]) -> tuple[Suite, tuple[str, ...]]:
