@@ -51,14 +51,14 @@ def run(options: DriveMapOptions) -> int:
 
 
 def _routes(options: DriveMapOptions, name: str) -> int:
-    from closedloop_plugin.cli.drive.score import driven
+    from closedloop_plugin.cli.drive.results import routes_given
     from closedloop_plugin.core.routes import select
     from closedloop_plugin.maps.base import RoadLayout
     from closedloop_plugin.maps.build import road_for, waypoint_errors
     from closedloop_plugin.maps.draw import draw
     from closedloop_plugin.maps.layouts import LAYOUTS
 
-    routes = driven(name).routes
+    routes = routes_given(name).routes
     for route in select(routes, options.route) if options.route else routes:
         road = road_for(route, LAYOUTS.get(route.scenario, RoadLayout()), town=options.town, folder=options.out)
         error = waypoint_errors(route, road)

@@ -128,23 +128,32 @@ def decision_rules(options: SimulatedDecisionOptions) -> DecisionRules:
 
 def check_driver(options: DriverOptions) -> None:
     """Raise Ad2Error for options without effect: a result must not seem to come from a model that was not used."""
-    slow = check_interpreter(options)
-    if idle := _without_effect(options, slow):
+    _check_hybrid(options)
+    if idle := _without_effect(options, _asks_a_slow_model(options)):
         what = "asks no model" if options.agent.strip() == SPEAKING else "sets the controls itself"
         raise Ad2Error(f"--agent {options.agent} {what}: {', '.join(idle)} would have no effect; omit it")
+    check_interpreter(options)
 
 
-def check_interpreter(options: DriverOptions | DriveRereadOptions) -> bool:
-    """Whether a model is the slow system, or a part of it. Raises Ad2Error for options without effect."""
-    if (options.mode == "hybrid") != bool(options.interpreter2):
-        raise Ad2Error("--mode hybrid and --interpreter2 require each other")
-    slow = any(spec and spec.strip() != "rules" for spec in (options.interpreter, options.interpreter2))
+def check_interpreter(options: DriverOptions | DriveRereadOptions) -> None:
+    """Raise Ad2Error for options of the slow system that exclude each other or have no effect."""
+    _check_hybrid(options)
+    slow = _asks_a_slow_model(options)
     if options.mode in ("cng", "dcs") and not slow:
         raise Ad2Error(f"--mode {options.mode} requires a model as slow system: --interpreter endpoint:... or lmms:...")
     for name in ("describer", "situation"):
         if getattr(options, name) and not slow:
             raise Ad2Error(f"--{name} requires a model as slow system: give --interpreter too")
-    return slow
+
+
+def _check_hybrid(options: DriverOptions | DriveRereadOptions) -> None:
+    if (options.mode == "hybrid") != bool(options.interpreter2):
+        raise Ad2Error("--mode hybrid and --interpreter2 require each other")
+
+
+def _asks_a_slow_model(options: DriverOptions | DriveRereadOptions) -> bool:
+    """Whether a model is the slow system, or a part of it."""
+    return any(spec and spec.strip() != "rules" for spec in (options.interpreter, options.interpreter2))
 
 
 def _without_effect(options: DriverOptions, slow: bool) -> list[str]:

@@ -187,7 +187,7 @@ def suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | N
     from lmms_eval_ad2.errors import Ad2Error
 
     wanted, name = identity.get("suite_sha256"), str(identity.get("suite"))
-    given = read_routes_given(routes) if routes else None
+    given = routes_given(routes) if routes else None
     if given and given.sha256 == wanted:
         return given, ()
     try:
@@ -201,10 +201,22 @@ def suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | N
     )
 
 
-def read_routes_given(routes: str) -> Suite:
-    from closedloop_plugin.cli.drive.score import driven
+def routes_given(name: str) -> Suite:
+    """Return the suite for a name, a folder of programs, or a route file (with any file name) or folder of them."""
+    from hashlib import sha256
 
-    return driven(routes)
+    from closedloop_plugin.core.routes import read_routes
+    from closedloop_plugin.suites.lookup import Suite, suite
+    from lmms_eval_ad2.storage.files import file_sha256
+
+    file = Path(name)
+    known = "/" not in name and not name.endswith(".xml")
+    if file.is_dir() and any(file.glob("*.xml")) and not any(file.rglob("*.scenic")):
+        hashes = "".join(file_sha256(one) for one in sorted(file.glob("*.xml")))
+        return Suite(file.absolute().name, tuple(read_routes(file)), sha256(hashes.encode()).hexdigest())
+    if file.is_dir() or (known and not file.exists()):
+        return suite(name, world=None, argument="--routes")
+    return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
 
 
 def _official(path: Path, routes: str | None, name: str) -> DriveResults:
@@ -217,7 +229,7 @@ def _official(path: Path, routes: str | None, name: str) -> DriveResults:
 
     found = official.read([path])
     origin = found.records[0].origin
-    suite = read_routes_given(routes or str(origin.get("suite") or BENCH2DRIVE))
+    suite = routes_given(routes or str(origin.get("suite") or BENCH2DRIVE))
     bounds = known_bounds(suite.routes)
     types = {route.id: route.scenario for route in suite.routes}  # a record has the scenario's name only
     return DriveResults(

@@ -74,6 +74,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DriveScoreOptions) -> int:
+    from closedloop_plugin.cli.drive.results import routes_given
     from closedloop_plugin.cli.drive.selection import left_out_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scoring import comfort, official, summary
@@ -81,7 +82,7 @@ def run(options: DriveScoreOptions) -> int:
     from lmms_eval_ad2.errors import Ad2Error
 
     results = official.read_apart(options.results) if options.apart else official.read(options.results)
-    what, changed = (driven(options.routes), ()) if options.routes else suite_of_runs(options.results)
+    what, changed = (routes_given(options.routes), ()) if options.routes else suite_of_runs(options.results)
     records = results.records
     repetitions = repetitions_of(records) if options.repetitions is None else options.repetitions
     if not 1 <= repetitions <= MOST_REPETITIONS:
@@ -138,24 +139,6 @@ def _identity(results: Sequence[Path]) -> dict[str, Any] | None:
         return None
     identity: dict[str, Any] = read_run(results[0])["identity"]
     return identity
-
-
-def driven(name: str) -> Suite:
-    """Return the suite for a name, a folder of programs, or a route file (with any file name) or folder of them."""
-    from hashlib import sha256
-
-    from closedloop_plugin.core.routes import read_routes
-    from closedloop_plugin.suites.lookup import Suite, suite
-    from lmms_eval_ad2.storage.files import file_sha256
-
-    file = Path(name)
-    known = "/" not in name and not name.endswith(".xml")
-    if file.is_dir() and any(file.glob("*.xml")) and not any(file.rglob("*.scenic")):
-        hashes = "".join(file_sha256(one) for one in sorted(file.glob("*.xml")))
-        return Suite(file.absolute().name, tuple(read_routes(file)), sha256(hashes.encode()).hexdigest())
-    if file.is_dir() or (known and not file.exists()):
-        return suite(name, world=None, argument="--routes")
-    return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
 
 
 def suite_of_runs(results: Sequence[Path]) -> tuple[Suite, tuple[str, ...]]:
