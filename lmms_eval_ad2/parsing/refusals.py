@@ -91,6 +91,8 @@ _UNDECIDED = re.compile(
     r"|(?:\bno|n't any|n't an?) (?:clear|definite|definitive|obvious|conclusive) indication\b"
     r"|\banswer (?:cannot|can't) be\b"
     r"|(?:\b(?:cannot|can not)|n't) see (?:that far|from here|what|how|the relevant)\b"
+    r"|\b(?:zero|no|little) (?:confidence|certainty|knowledge|idea|information|clue)\b"
+    r"|\bsee no [a-z ]{1,30} (?:clearly|well|properly)\b"
     # too little of what is needed
     rf"|(?:\b(?:not|no|nor|without|lacks?|lacking)\b|n't)[^.,;]{{0,40}}?\b(?:enough|sufficient(?:ly)?"
     rf"|adequate(?:ly)?)\b"
