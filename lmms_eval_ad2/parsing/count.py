@@ -225,8 +225,12 @@ def _are_parts(low: str, same: list[NumberMention]) -> bool:
         return bool(
             item.fault
             or _REPEATS.search(low[max(0, item.start - 16) : item.start])
-            or not re.search(r"\w", low[before.end : item.start])
-            or (clause is not first and clause.text.strip().startswith(first.text.strip()))
+            or not re.search(r"[\w+]", low[before.end : item.start])
+            or (
+                clause is not first
+                and re.search(r"[^\W\d]{3}", first.text) is not None
+                and clause.text.strip().startswith(first.text.strip())
+            )
         )
 
     return not all(starmap(repeats, pairwise(same)))

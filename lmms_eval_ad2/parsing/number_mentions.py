@@ -27,7 +27,7 @@ _LABEL_LEFT = re.compile(
     r"|限速 ?\Z|其中 ?\Z|\blimit(?: \w+){0,2} \Z|(?:\bnot|不是) ?\Z"
 )
 _UNIT_RIGHT = re.compile(
-    r" ?(?:%|°|米|公里|秒|分钟|度|点|年|月|日|号|岁|时)"
+    r" ?(?:o'clock|%|°|米|公里|秒|分钟|度|点|年|月|日|号|岁|时)"
     r"|[ -]?(?:m|km|cm|meters?|metres?|kph|mph|km/h|seconds?|s|minutes?|hours?|degrees?"
     r"|feet|foot|ft|px|pixels?|years?)\b|:\d\d"
 )
@@ -39,7 +39,7 @@ _PRONOUN_LEFT = re.compile(
 # "Of the five lamps, two are lit": the number of all, of which some are counted.
 _WHOLE_LEFT = re.compile(r"\b(?:of|among|out of) (?:all )?(?:the|these|those|all) \Z")
 _WHOLE_RIGHT = re.compile(rf" ?[{MEASURE}][\u4e00-\u9fff]{{0,6}}(?:中|当中|里面?)[,]? ?(?:有|仅|只)")
-_ONE_PER = re.compile(r" (?:for|on|at|in|along) each\b| per\b")  # "four crosswalks, one for each arm"
+_ONE_PER = re.compile(r" (?:for|on|at|in|along) (?:each|either|both)\b| per\b")  # "four crosswalks, one for each arm"
 _HEADED = re.compile(
     r"\n ?(?:final )?(?:result|total|answer|count|conclusion|summary|结果|总数|总计|结论) ?:? ?\n+ ?\Z"
 )
@@ -56,7 +56,7 @@ _RANGE_LEFT = re.compile(
 )
 _RANGE_RIGHT = re.compile(
     rf" ?\+(?! ?\d)|(?: [a-z]+){{0,2}},? (?:or|and|if not) (?:more|fewer|less|above|up|over|below|higher|counting)\b"
-    r"|(?: [a-z]+){0,2},? (?:at (?:the )?(?:very )?(?:least|most)|(?:at )?(?:minimum|maximum)|plus\b(?! \w))"
+    r"|(?: [a-z]+){0,2},? \(?(?:at (?:the )?(?:very )?(?:least|most)|(?:at )?(?:minimum|maximum)|plus\b(?! \w))"
     rf"| ?[{MEASURE}]?[\u4e00-\u9fff]{{0,3}}(?:以上|以下|以内|之内|及以上|左右以上|多[{MEASURE}])"
     rf"| ?[{MEASURE}]?[\u4e00-\u9fff]{{0,3}}或(?:者)?(?:更|以上|更多|更少)"
 )

@@ -75,10 +75,12 @@ _SIDE = re.compile(
 _TALK = re.compile(
     r"\b(?:ask(?:s|ed|ing)?|question(?:s|ed)?|look(?:s|ed|ing)? for|search\w*|check(?:s|ed|ing)?|information"
     r"|data|evidence"
-    r"|regarding|concerning|word|term|definition)\b[^,.;]{0,24}\Z|\babout (?:a|an|the|any|some) \Z|(?:关于"
+    r"|regarding|concerning|word|term|definition)\b[^,.;]{0,24}\Z|\babout (?:a|an|the|any|some) \Z"
+    r"|\bi (?:like|love|hate|prefer) \Z|\b(?:picture|photo|drawing|painting|poster|logo|symbol"
+    r"|advert(?:isement)?|toy|statue) of (?:an? |the )?\Z|(?:关于"
     r"|问|查找|寻找|检查)[^,.;]{0,6}\Z"
 )
-_TALK_AFTER = re.compile(r" (?:question|query|task|topic)s?\b|的(?:信息|问题|说明|定义|资料)")
+_TALK_AFTER = re.compile(r" (?:question|query|task|topic)s?\b|的(?:信息|问题|说明|定义|资料)|(?:是指|指的是)")
 _QUOTED_QUESTION = re.compile(r"\"[^\"\n]{1,200}\?\"|'[^'\n]{1,200}\?'(?![a-z])")
 _COMPARED = re.compile(r"\b(?:only|more|less|fewer|than|same)\b|[a-z]er than|比|唯一|只有|更")
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
@@ -342,7 +344,7 @@ def _names_head(low: str, asked: re.Match[str]) -> bool:
 def _names_only_asked(low: str, question: str) -> bool:
     """Whether lower-case text names no other thing than `question`: else its statement may be about that thing."""
     asked = {_singular(word) for word in re.findall(r"[a-z]+", question)}
-    english = {word for word in re.findall(r"[a-z]{2,}", low) if word not in _NO_THING}
+    english = {word for word in re.findall(r"[a-z]{2,}", re.sub(r"\bsigns? of\b", " ", low)) if word not in _NO_THING}
     chinese = _ZH_NO_THING.sub("", "".join(re.findall(r"[\u4e00-\u9fff]+", low)))
     return all(_singular(word) in asked for word in english) and all(sign in question for sign in chinese)
 

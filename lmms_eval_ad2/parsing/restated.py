@@ -111,7 +111,8 @@ def _concluded(low: str, words: set[str], asked: str) -> str | None:
     """ "So it won't fit": the question's verb after a subject that it has too, without anything else, at the end."""
     nouns = "|".join(sorted(re.escape(word) + "[a-z]{0,3}" for word in words if word.isalpha()))
     subject = (
-        rf"\b(?:it|he|she|they|we|this|there|(?:the |our )?ego(?: vehicle| car)?|the (?:{nouns})(?: (?:{nouns}))?)"
+        rf"\b(?:it|he|she|they|we|this|{'there|' if 'there' in asked else ''}(?:the |our )?ego(?: vehicle"
+        rf"| car)?|the (?:{nouns})(?: (?:{nouns}))?)"
     )
     pattern = re.compile(rf"{subject} {_AUXILIARY} (?P<rest>[^.!?;]+)")
     verdicts = set()
