@@ -47,7 +47,6 @@ IMPORTS_BY_NAME = {
     "closedloop_plugin/agents/make.py",
     "closedloop_plugin/robots/onboard/io.py",  # the user's vehicle file
     "closedloop_plugin/runner/recipe.py",  # --world MODULE:CLASS
-    "lmms_eval_ad2/annotate/event_errors.py",  # the modules of Gradio that print tracebacks
     "lmms_eval_ad2/errors.py",
     "lmms_eval_ad2/harness/plugin.py",
     "lmms_eval_ad2/import_probe.py",  # what the installed lmms-eval imports
