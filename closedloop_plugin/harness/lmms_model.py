@@ -127,14 +127,14 @@ class LmmsModel:
         use the settings of its first request for all of it."""
         given = {"max_new_tokens": max_tokens, "temperature": temperature}
         changed = {**self._generation, **{k: v for k, v in given.items() if v is not None}}
-        tuned = LmmsModel(self.lm, self.name.removeprefix("lmms:"), self.args, changed)
+        tuned = LmmsModel(self.lm, self.name.partition(":")[2], self.args, changed)
         tuned.name, tuned._weights = self.name, self._weights
         return tuned
 
     def describe(self) -> dict[str, Any]:
         return {
             "backend": "lmms",
-            "model": self.name.removeprefix("lmms:"),
+            "model": self.name.partition(":")[2],
             "model_args": self.args,
             **({"weights": self._weights} if self._weights else {}),
             "lmms_eval": metadata.version("lmms-eval"),

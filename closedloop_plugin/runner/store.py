@@ -87,6 +87,7 @@ class EpisodeStore:
 
     def close(self) -> None:
         self._journal.close()
+        remove_leftovers(self.decisions.folder)  # of episodes that an error or Ctrl-C has ended
         self._lock.close()
 
     def __enter__(self) -> EpisodeStore:

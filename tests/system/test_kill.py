@@ -18,6 +18,7 @@ from support.closedloop.runs import comparable, run_into, tasks, worker_config
 from support.tiers import seeds
 
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.runner.decision_files import decision_file, read_decisions
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.store import read_records
 
@@ -56,6 +57,11 @@ def worlds_of(parent: int) -> list[int]:
     return found
 
 
+def decisions(folder: Path, record: EpisodeRecord) -> int:
+    """Number of kept decisions of an episode, without repetition."""
+    return len({one.tick for one in read_decisions(decision_file(folder, f"{record.route_id}_rep{record.repetition}"))})
+
+
 def wait_for(condition: object, seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -91,12 +97,16 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_records_of_an_undist
         now = read_records(folder) if folder.exists() else []
         assert now[: len(before)] == before and len(now) < len(undisturbed)
         for record in now:  # a record is written after its files
-            json.loads((folder / "metric_info" / f"{record.route_id}_rep{record.repetition}.json").read_text())
+            key = f"{record.route_id}_rep{record.repetition}"
+            json.loads((folder / "metric_info" / f"{key}.json").read_text())
+            assert decisions(folder, record) == record.counts["decisions"]
         before = now
     resumed = run_into(folder, tasks(2), worker_config())
     assert comparable(resumed) == undisturbed
     assert len(read_records(folder)) == len(resumed) == 12
     assert read_records(folder)[: len(before)] == before
+    assert [decisions(folder, record) for record in resumed] == [r.counts["decisions"] for r in resumed]
+    assert len(list((folder / "decisions").iterdir())) == 12  # no leftovers
     record_property("kills", kills)
     record_property("episodes stored before the last kill", len(before))
 
@@ -123,6 +133,7 @@ def test_killed_worlds_are_replaced_and_the_records_are_the_same(
     records = read_records(folder)
     assert killed
     assert comparable(records) == undisturbed
+    assert [decisions(folder, record) for record in records] == [r.counts["decisions"] for r in records]
     record_property("killed worlds", killed)
 
 

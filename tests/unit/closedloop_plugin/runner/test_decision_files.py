@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.closedloop.doubles import RemoteReader, TextFollower
 from support.closedloop.models import observation
-from support.closedloop.runs import run_into, tasks, worker_config
+from support.closedloop.runs import IDENTITY, run_into, tasks, worker_config
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl, ModelUsage
@@ -19,6 +19,7 @@ from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
 from closedloop_plugin.runner.merge import merge
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.store import EpisodeStore
 from closedloop_plugin.runner.task import shard
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
@@ -192,3 +193,17 @@ def test_a_strict_end_keeps_the_unread_reply(tmp_path: Path) -> None:
     assert (only.words["action"], only.reading["reason"], only.requested, only.applied) == (
         "hm", "not two numbers", None, None,
     )  # fmt: skip
+
+
+@pytest.mark.integration
+def test_an_error_leaves_no_part_of_an_episode(tmp_path: Path) -> None:
+    """The second route's world ends the run after decisions of its episode have arrived."""
+    (tmp_path / "decisions").mkdir()
+    bad = FactoryRecipe("support.closedloop.doubles:Faulty", {"how": "user", "route": "102"})
+    with pytest.raises(Ad2Error, match="Town99"):
+        run_into(tmp_path, tasks()[:2], worker_config(bad), limits=PoolLimits(workers=1))
+    assert names(tmp_path) == ["101_rep0.jsonl.gz"]
+    with EpisodeStore(tmp_path, IDENTITY, {"routes": [], "repetitions": 1}) as store:
+        store.add_decisions("102_rep0", block())
+        assert len(names(tmp_path)) == 2
+    assert names(tmp_path) == ["101_rep0.jsonl.gz"]
