@@ -41,7 +41,7 @@ def variant_of(settings: Mapping[str, Any], task: str) -> TaskVariant:
 class TaskReadiness:
     """Whether a task can be asked; `reason` is one line for the user if it cannot."""
 
-    state: Literal["ready", "no data", "no images", "nothing to ask"]
+    state: Literal["ready", "no data", "no images", "nothing to ask", "damaged data"]
     reason: str = ""
 
 
