@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, option
 
 
@@ -12,7 +13,9 @@ from lmms_eval_ad2.options import add_command, option
 class TasksOptions:
     """`ad2 tasks`."""
 
-    pattern: str = option("pattern of task names, e.g. 'ad2_*'", default="*", positional=True, metavar="PATTERN")
+    pattern: str = option(
+        "pattern of names of tasks or groups, e.g. 'ad2_*'", default="*", positional=True, metavar="PATTERN"
+    )
     json: bool = option("print JSON", default=False)
     folder: bool = option(
         "print only the folder of the task files, for lmms-eval tasks and power: --include-path", default=False
@@ -24,15 +27,22 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: TasksOptions) -> int:
+    import difflib
     import fnmatch
     import json
 
-    from lmms_eval_ad2.harness.task_files import catalogue, tasks_dir
+    from lmms_eval_ad2.harness.task_files import catalogue, groups, tasks_dir
 
     if options.folder:
         print(tasks_dir())
         return 0
-    rows = [t for t in catalogue() if fnmatch.fnmatch(t.name, options.pattern)]
+    tasks = catalogue()
+    members = {name for group in fnmatch.filter(groups(), options.pattern) for name in groups()[group]}
+    rows = [t for t in tasks if t.name in members or fnmatch.fnmatch(t.name, options.pattern)]
+    if not rows:
+        near = difflib.get_close_matches(options.pattern, [*(t.name for t in tasks), *groups()], 3, 0.6)
+        hint = f"did you mean {' or '.join(near)}?" if near else "all: ad2 tasks"
+        raise Ad2Error(f"no task matches '{options.pattern}'; {hint}")
     if options.json:
         print(json.dumps([{"task": t.name, "dataset": t.dataset, "split": t.split, "ready": t.ready(),
                            "about": t.description} for t in rows], indent=1))  # fmt: skip
