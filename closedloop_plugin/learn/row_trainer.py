@@ -255,7 +255,9 @@ def _interrupts_delayed() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # no signal interrupts it
         yield
         return
-    handlers = {n: handler for n in (signal.SIGINT, signal.SIGTERM) if callable(handler := signal.getsignal(n))}
+    handlers: dict[int, Callable[..., Any]] = {
+        n: handler for n in (signal.SIGINT, signal.SIGTERM) if callable(handler := signal.getsignal(n))
+    }
     received: list[int] = []
     for number in handlers:
         signal.signal(number, lambda which, frame: received.append(which))

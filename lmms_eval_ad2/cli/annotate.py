@@ -123,16 +123,8 @@ class AnnotationExportOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnnotationAgreementOptions:
-    """`ad2 annotate agreement`."""
-
-    folder: Path = option(metavar="DIR", positional=True)
-    json: bool = option("print JSON", default=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckSummaryOptions:
-    """`ad2 annotate summary`."""
+class AnnotationResultOptions:
+    """`ad2 annotate agreement` and `ad2 annotate summary`."""
 
     folder: Path = option(metavar="DIR", positional=True)
     json: bool = option("print JSON", default=False)
@@ -153,8 +145,8 @@ def register(subparsers: Any) -> None:
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
     add_command(parts, "page", page, AnnotateOptions, GROUPS, help="open the page (the default)")
     add_command(parts, "export", export, AnnotationExportOptions, help="write finished, complete records as JSON lines")
-    add_command(parts, "agreement", agreement, AnnotationAgreementOptions, help="agreement between reviewers")
-    add_command(parts, "summary", summary, CheckSummaryOptions, help="results of a check of questions by people")
+    add_command(parts, "agreement", agreement, AnnotationResultOptions, help="agreement between reviewers")
+    add_command(parts, "summary", summary, AnnotationResultOptions, help="results of a check of questions by people")
     _page_by_default(p)
 
 
@@ -293,7 +285,7 @@ def export(options: AnnotationExportOptions) -> int:
     return 0 if done.n else 1
 
 
-def agreement(options: AnnotationAgreementOptions) -> int:
+def agreement(options: AnnotationResultOptions) -> int:
     from lmms_eval_ad2.annotate.acceptance import acceptance
     from lmms_eval_ad2.annotate.agreement import agreement as measure
 
@@ -350,7 +342,7 @@ def _draft_lines(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def summary(options: CheckSummaryOptions) -> int:
+def summary(options: AnnotationResultOptions) -> int:
     from lmms_eval_ad2.annotate.check_summary import summary as results
     from lmms_eval_ad2.annotate.folder import open_folder
     from lmms_eval_ad2.annotate.project import QuestionCheckProject

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, option
 
 
@@ -30,7 +31,6 @@ def run(options: TasksOptions) -> int:
     import fnmatch
     import json
 
-    from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.harness.task_files import catalogue, groups, task_files, tasks_dir
     from lmms_eval_ad2.harness.task_selection import near_names
 

@@ -126,8 +126,8 @@ def _read(function: ast.FunctionDef, text: str) -> WrapperConstructor:
             taken = re.findall(rf"{rest}\.pop\(['\"](\w+)", ast.unparse(function))
             defaults |= dict.fromkeys(taken)
     ignores = takes_any and given.kwarg is not None and not _uses(function, given.kwarg.arg)
-    annotated = {a.arg: a.annotation for a in (*given.args, *given.kwonlyargs) if a.annotation is not None}
-    whole = frozenset(name for name, kind in annotated.items() if ast.unparse(kind) in ("int", "int | None"))
+    typed = {a.arg: ast.unparse(a.annotation) for a in (*given.args, *given.kwonlyargs) if a.annotation is not None}
+    whole = frozenset(name for name, annotation in typed.items() if annotation in ("int", "int | None"))
     return WrapperConstructor(defaults, takes_any, "cuda.is_available" in text, _moves(text), ignores, whole)
 
 
