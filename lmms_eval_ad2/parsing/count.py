@@ -105,19 +105,24 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
         if none and all(_NONE_AT_ALL.search(part.text) or (not noun or re.search(noun, part.text)) for part in none):
             return Answer("count", 0)
         return Unparsed("count", "hedged" if _VAGUE.search(low) else no_verdict(text), text[-200:])
-    if not chosen.strong and (hedges(low[chosen.end :]) or declines(low[chosen.end :])):
-        return Unparsed("count", "hedged", text[-200:])
-    if not chosen.strong and clause_at(list(clauses(low)), chosen.start).tentative:
-        return Unparsed("count", "hedged", text[-200:])
-    if not chosen.strong and _in_another_place(low, found, chosen, question.lower()):
-        return Unparsed("count", "too_many_numbers", text[-200:])
-    if chosen.value is None:
-        return Unparsed("count", chosen.fault, text[-200:])
-    if not chosen.strong and (_REST.search(low) or _ANOTHER.match(low, chosen.end)):
-        return Unparsed("count", "too_many_numbers", text[-200:])
-    if not chosen.strong and noun and counts_another(low[chosen.end :], noun):
-        return Unparsed("count", "no_verdict", text[-200:])
+    fault = _fault(low, found, chosen, question)
+    if fault or chosen.value is None:
+        return Unparsed("count", fault, text[-200:])
     return Answer("count", chosen.value, "approximate" if chosen.about else "")
+
+
+def _fault(low: str, found: list[NumberMention], chosen: NumberMention, question: str) -> str:
+    """The reason code why the chosen number is no count of what `question` asks for; "" if it is one."""
+    after, noun = low[chosen.end :], counted_noun(question)
+    if chosen.strong:
+        return chosen.fault
+    if hedges(after) or declines(after) or clause_at(list(clauses(low)), chosen.start).tentative:
+        return "hedged"
+    if chosen.fault:
+        return chosen.fault
+    if _in_another_place(low, found, chosen, question.lower()) or _REST.search(low) or _ANOTHER.match(low, chosen.end):
+        return "too_many_numbers"
+    return "no_verdict" if noun and counts_another(after, noun) else ""
 
 
 def _within(item: NumberMention, parts: list[TextClause]) -> bool:
