@@ -67,6 +67,7 @@ _REPEATS = re.compile(
     r"(?:\b(?:the|these|those|all|all the|of them|that is|i\.e\.,?|namely|or|yes,?|so,?)|[(\[=]|[这那]|即|也就是)\s?\Z"
 )
 _SIDE = re.compile(r"(?<![a-z])(?:left|right)(?![a-z])|[左右]")
+_PLACE_WORD = re.compile(r"(?<![a-z])(?:left|right|in front|behind|ahead|rear|back)(?![a-z])|[左右]|前[面方]|后[面方]")
 _FEW = 4  # numbers, each with a side
 _AT_HEAD = 10  # characters before a number at the head
 _BREAKDOWN = re.compile(r"[:(]")
@@ -104,15 +105,24 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
         if none and all(_NONE_AT_ALL.search(part.text) or (not noun or re.search(noun, part.text)) for part in none):
             return Answer("count", 0)
         return Unparsed("count", "hedged" if _VAGUE.search(low) else no_verdict(text), text[-200:])
-    if not chosen.strong and (hedges(low[chosen.end :]) or declines(low[chosen.end :])):
-        return Unparsed("count", "hedged", text[-200:])
-    if chosen.value is None:
-        return Unparsed("count", chosen.fault, text[-200:])
-    if not chosen.strong and (_REST.search(low) or _ANOTHER.match(low, chosen.end)):
-        return Unparsed("count", "too_many_numbers", text[-200:])
-    if not chosen.strong and noun and counts_another(low[chosen.end :], noun):
-        return Unparsed("count", "no_verdict", text[-200:])
+    fault = _fault(low, found, chosen, question)
+    if fault or chosen.value is None:
+        return Unparsed("count", fault, text[-200:])
     return Answer("count", chosen.value, "approximate" if chosen.about else "")
+
+
+def _fault(low: str, found: list[NumberMention], chosen: NumberMention, question: str) -> str:
+    """The reason code why the chosen number is no count of what `question` asks for; "" if it is one."""
+    after, noun = low[chosen.end :], counted_noun(question)
+    if chosen.strong:
+        return chosen.fault
+    if hedges(after) or declines(after) or clause_at(list(clauses(low)), chosen.start).tentative:
+        return "hedged"
+    if chosen.fault:
+        return chosen.fault
+    if _in_another_place(low, found, chosen, question.lower()) or _REST.search(low) or _ANOTHER.match(low, chosen.end):
+        return "too_many_numbers"
+    return "no_verdict" if noun and counts_another(after, noun) else ""
 
 
 def _within(item: NumberMention, parts: list[TextClause]) -> bool:
@@ -159,6 +169,20 @@ def _of_side(low: str, found: list[NumberMention], question: str) -> NumberMenti
     if any(len(side) != 1 for side in sides) or len({min(side) for side in sides}) != len(sides):
         return None
     return next((item for item, side in zip(found, sides, strict=True) if side == asked), None)
+
+
+def _in_another_place(low: str, found: list[NumberMention], chosen: NumberMention, question: str) -> bool:
+    """Whether `chosen` counts at one place only: "2 cars on the left, 3 on the right", "Left: 2"."""
+    asked = set(_PLACE_WORD.findall(question))
+    ends = [*(item.start for item in found[1:]), len(low)]
+    places = {item.start: set(_PLACE_WORD.findall(low[item.end : end])) for item, end in zip(found, ends, strict=True)}
+    others = [said for start, said in places.items() if start != chosen.start and said]
+    own = places[chosen.start]
+    breakdown = _BREAKDOWN.search(low[chosen.end : next((i.start for i in found if i.start > chosen.start), len(low))])
+    if own and not own & asked and not breakdown and any(not said & own for said in others):
+        return True
+    label = _ROW_LABEL.search(low[max(0, chosen.start - 60) : chosen.start])
+    return bool(label and (of := set(_PLACE_WORD.findall(label["label"]))) and not of & asked)
 
 
 def _restricted(

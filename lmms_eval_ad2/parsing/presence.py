@@ -50,7 +50,7 @@ _COMPOUND = re.compile(
     r"|posters?|stickers?"
     r"|statues?|paintings?|ads?|adverts?|shadows?"
     r"|reflections?|toys?|route|rack|parking|zone)\b|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道"
-    r"|提示|道(?!路))"
+    r"|提示|车道|信号灯|箭头|道(?!路))"
 )
 _NOBODY = re.compile(r"\b(?:nobody|no one|no-one)\b(?! (?:else|other))|空无一人|没有?人|无人")
 _EMPTY = re.compile(r"\b(?:completely|entirely|totally|quite) empty\b|空无一[人车物]|空空如也")
@@ -78,9 +78,9 @@ _TALK = re.compile(
     r"|regarding|concerning|word|term|definition)\b[^,.;]{0,24}\Z|\babout (?:a|an|the|any|some) \Z"
     r"|\bi (?:like|love|hate|prefer) \Z|\b(?:picture|photo|drawing|painting|poster|logo|symbol"
     r"|advert(?:isement)?|toy|statue) of (?:an? |the )?\Z|(?:关于"
-    r"|问|查找|寻找|检查)[^,.;]{0,6}\Z"
+    r"|问|查找|寻找|检查|找一下)[^,.;]{0,6}\Z"
 )
-_TALK_AFTER = re.compile(r" (?:question|query|task|topic)s?\b|的(?:信息|问题|说明|定义|资料)|(?:是指|指的是)")
+_TALK_AFTER = re.compile(r" (?:would|question|query|task|topic)s?\b|的(?:信息|问题|说明|定义|资料)|(?:是指|指的是)")
 _QUOTED_QUESTION = re.compile(r"\"[^\"\n]{1,200}\?\"|'[^'\n]{1,200}\?'(?![a-z])")
 _COMPARED = re.compile(r"\b(?:only|more|less|fewer|than|same)\b|[a-z]er than|比|唯一|只有|更")
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
@@ -280,6 +280,8 @@ def _of_name(low: str, name: str, sides: set[str], question: str) -> tuple[list[
         said = _sides(text)
         if _NO_OTHER.search(text) or of_another_road_user(text, question):
             continue
+        if is_property and _of_another_thing(text, pattern, question):
+            continue
         if is_property and (beside(text) - beside(question) or names_another(text, question)):
             continue
         if len(sides) == len(said) == 1 and sides != said:  # of the other side
@@ -306,6 +308,23 @@ def _of_name(low: str, name: str, sides: set[str], question: str) -> tuple[list[
     return verdicts, concludes
 
 
+# "The car is red": the subject of a property.
+_SUBJECT = re.compile(
+    r"\b(?:the|an?|this|that|our|its) (?:[a-z-]+ ){0,2}?(?P<thing>[a-z]{3,}) (?:is|are|was|were|has|looks|seems)\b"
+)
+_ATTRIBUTE_OF = re.compile(r"\s(?P<thing>car|truck|bus|van|sign|building|shirt|jacket|van|taxi|bicycle|bike)s?\b")
+_GENERAL = frozenset(("vehicle", "object", "answer", "one", "thing", "ego", "situation", "scene", "image"))
+
+
+def _of_another_thing(text: str, pattern: re.Pattern[str], question: str) -> bool:
+    """Whether a clause gives the asked property to a thing that the question does not name."""
+    named = pattern.search(text)
+    subject = next((m for m in _SUBJECT.finditer(text) if named and m.end() <= named.start() <= m.end() + 12), None)
+    after = _ATTRIBUTE_OF.match(text, named.end()) if named else None
+    things = [m["thing"] for m in (subject, after) if m]
+    return any(_singular(thing) not in question and thing not in _GENERAL for thing in things)
+
+
 def _denied(clause: TextClause, text: str, named: re.Match[str]) -> bool:
     """Whether a named thing is denied: what follows "who", "that" or "with" describes it, and does not deny it."""
     right = re.split(r"\b(?:that|who|with|without|and)\b", text[named.end() :])[0]
@@ -321,8 +340,8 @@ _NO_THING = frozenset((
     "could", "not", "see", "seen", "find", "found", "detect", "detected", "observe", "spot", "visible", "present",
     "shown", "show", "contain", "contains", "appear", "appears", "exist", "have", "has", "include", "and", "in",
     "on", "of", "here", "at", "all", "for", "sure", "indeed", "clearly", "clear", "actually", "also", "only",
-    "even", "currently", "now", "image", "picture", "scene", "photo", "frame", "view", "anywhere", "right", "sign",
-    "signs", "nothing", "kind",
+    "even", "currently", "now", "image", "picture", "scene", "photo", "frame", "view", "anywhere", "right", "nothing",
+    "kind",
 ))  # fmt: skip
 _ZH_NO_THING = re.compile(
     r"图中|画面中?|图片中?|图像中?|图里|画面里|照片中?|场景中?|前方|目前|当前|任何|确实|的确|明显|清晰|可见"
@@ -338,7 +357,7 @@ def _names_head(low: str, asked: re.Match[str]) -> bool:
     noun = _NOUN_END.split(next(group for group in asked.groups() if group).strip() + " ")[0].split()
     noun = noun[:-1] if len(noun) > 1 and noun[-1] in ("work", "works", "area", "zone", "site") else noun
     heads = re.finditer(rf"\b{re.escape(_singular(noun[-1]))}[a-z]{{0,2}}\b", low) if noun else ()
-    return any(not _COMPOUND.match(low, head.end()) for head in heads)
+    return any(not (_COMPOUND.match(low, head.end()) or _TALK.search(low[: head.start()])) for head in heads)
 
 
 def _names_only_asked(low: str, question: str) -> bool:

@@ -88,7 +88,8 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
     reasons: list[int] = []  # positions of those in a clause that gives a reason
     for clause in clauses(low):
         silent = (_BOTH, _VIEWPOINT, _IMAGINED)
-        if clause.open or clause.conditional or clause.former or any(pattern.search(clause.text) for pattern in silent):
+        supposed = clause.conditional and "whether" not in low
+        if clause.open or supposed or clause.former or any(pattern.search(clause.text) for pattern in silent):
             continue
         for match in _SIDE.finditer(clause.text):
             side = match["en"] or {"左": "left", "右": "right"}[match["zh"]]
