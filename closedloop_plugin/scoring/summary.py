@@ -279,9 +279,13 @@ def _check_routes(
 
 
 def _foreign(record: OfficialRecord, route: Route) -> bool:
-    """Whether a record names another town, or neither the name nor the type of a scenario of its route."""
+    """Whether a record names another town, or neither the name nor the type of its route's scenario.
+
+    Of a route with several scenarios, which none of our results has, a record may name anything.
+    """
     known = {part for one in route.scenarios or ((route.scenario, route.scenario_name),) for part in one if part}
-    other_scenario = known and record.scenario and not known & {record.scenario_name, record.scenario}
+    named = {record.scenario_name, record.scenario}
+    other_scenario = len(route.scenarios) <= 1 and known and record.scenario and not known & named
     return bool(other_scenario or (record.town and record.town != route.town))
 
 
