@@ -168,7 +168,7 @@ def check_folder(folder: Path, identity: Mapping[str, Any]) -> None:
 
 def _around_difference(a: Any, b: Any) -> tuple[str, str]:
     """Two different values as JSON; if one is long, at most 60 characters of each from shortly before they differ."""
-    one, other = (json.dumps(value, ensure_ascii=False) for value in (a, b))
+    one, other = ("not set" if value is None else json.dumps(value, ensure_ascii=False) for value in (a, b))
     if max(len(one), len(other)) <= 60:
         return one, other
     same = next((i for i, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), min(len(one), len(other)))

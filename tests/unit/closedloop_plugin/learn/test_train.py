@@ -324,7 +324,7 @@ def test_what_is_dropped_depends_on_seed_and_step_only(rows: Path, trained: Path
 
 def test_other_devices_are_another_run(rows: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "check_device", lambda name, processes: None)
-    with pytest.raises(Ad2Error, match='device is null there and "cuda" here'):
+    with pytest.raises(Ad2Error, match='device is not set there and "cuda" here'):
         train([rows], trained, SETTINGS, device="cuda:1", say=quiet)
 
 

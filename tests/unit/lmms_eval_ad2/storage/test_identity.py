@@ -48,7 +48,7 @@ def test_differences_of_nested_and_new_settings() -> None:
     found = differences({"agent": {"model": "a", "x": 1}}, {"agent": {"model": "b" * 99, "x": 1}, "new": True})
     assert found[0].startswith('agent.model is "a" there and "bbb')
     assert len(found[0]) < 110
-    assert found[1] == "new is null there and true here"
+    assert found[1] == "new is not set there and true here"
 
 
 def test_refusal_is_one_line_with_a_remedy() -> None:
@@ -106,7 +106,7 @@ def test_long_values_are_shown_where_they_differ() -> None:
     assert differences({"a": "x" * 99}, {"a": "x" * 98}) == [
         f'a is ...{"x" * 19}xx" there and ...{"x" * 19}x" here'
     ]  # fmt: skip
-    assert differences({"a": None}, {"a": "y" * 99}) == [f'a is null there and "{"y" * 53}... here']
+    assert differences({"a": None}, {"a": "y" * 99}) == [f'a is not set there and "{"y" * 53}... here']
 
 
 def test_a_part_of_the_identity_is_compared_alone(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_another_version_is_refused_with_the_version_to_use(tmp_path: Path) -> N
     )
     with pytest.raises(Ad2Error, match=r"or continue with lmms-eval-ad2 0\.1\.0 and the same arguments$"):
         refuse_differences(Path("out"), there, {**here, "seed": 2}, "a run")
-    with pytest.raises(Ad2Error, match=r"version is null there .*, or continue with the version that wrote it$"):
+    with pytest.raises(Ad2Error, match=r"version is not set there .*, or continue with the version that wrote it$"):
         refuse_differences(Path("out"), {"seed": 1}, here, "a run")
 
 
