@@ -151,7 +151,7 @@ def reply_note(decision: TimedDecision | None, hz: float) -> dict[str, Any] | No
     response = decision.response
     note: dict[str, Any] = {"texts": dict(response.decision.texts), "error": response.decision.error}
     if control := response.interpreted:
-        note |= {"raw": control.raw, "reason": control.reason, "mode": control.mode}
+        note |= {"raw": control.raw, "reason": control.reason, "mode": control.mode, "meaning": control.meaning}
     if decision.arrived > decision.requested:
         note |= {"asked_s": round(decision.requested / hz, 3), "arrived_s": round(decision.arrived / hz, 3)}
     return note

@@ -77,9 +77,12 @@ def progress(moments: Sequence[TrackSample]) -> list[float]:
 
 
 def reply_lines(reply: dict[str, Any]) -> list[str]:
-    """Texts of the models as lines: the answer to each task, the slow system's reply, errors."""
-    lines = [f"{task}: {text}" for task, text in (reply.get("texts") or {}).items()]
-    if reply.get("raw"):
+    """Texts of the models as lines: the answer to each task, what was read in it or the slow system's reply, errors."""
+    texts = reply.get("texts") or {}
+    lines = [f"{task}: {text}" for task, text in texts.items()]
+    if reply.get("meaning"):
+        lines.append(f"read as: {reply['meaning']}")
+    elif reply.get("raw") and reply["raw"] not in texts.values():
         lines.append(f"{reply.get('mode') or 'reply'}: {reply['raw']}")
     if "asked_s" in reply and "arrived_s" in reply:
         lines.append(f"asked at {reply['asked_s']:.1f} s, applied from {reply['arrived_s']:.1f} s")

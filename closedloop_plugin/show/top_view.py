@@ -157,7 +157,9 @@ def _crashes(axes: Any, track: EpisodeTrack) -> None:
             if poses and math.dist(poses[-1][1:3], (m.x, m.y)) < CRASH_M:
                 there.append((poses[-1], body.length, body.width))
         for pose, length, width in there:
-            axes.fill(*box(pose, length, width).T, fill=False, edgecolor=WRONG, lw=1.0, zorder=7)
+            axes.fill(
+                *box(pose, length, width).T, fill=False, edgecolor=WRONG, lw=1.0, zorder=7, label="at a collision"
+            )
 
 
 def _style(body: ActorTrack) -> tuple[str, str]:

@@ -146,7 +146,7 @@ def _size(sample: Mapping[str, Any]) -> int:
 def _short(note: Mapping[str, Any]) -> dict[str, Any]:
     """The note with truncated texts and without empty fields."""
     texts = {str(k): _cut(v) for k, v in (note.get("texts") or {}).items()}
-    rest = {k: _cut(note[k]) for k in ("error", "raw", "reason", "mode") if note.get(k)}
+    rest = {k: _cut(note[k]) for k in ("error", "raw", "reason", "mode", "meaning") if note.get(k)}
     times = {k: note[k] for k in ("asked_s", "arrived_s") if k in note}
     return {**({"texts": texts} if texts else {}), **rest, **times}
 

@@ -16,6 +16,7 @@ from closedloop_plugin.show.caption import captioned
 from closedloop_plugin.show.episode_track import reply_lines
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra, require
 
+LINES, LINES_NARROW, WIDE = 4, 7, 640  # lines of text under a picture, and under one narrower than WIDE px
 GIF_WIDTH = 400  # px
 GIF_MOST = 400  # frames held; of a longer video every second one is dropped
 
@@ -49,7 +50,8 @@ class VideoRecorder:
             interpreted = response.interpreted
             reply = {"texts": dict(response.decision.texts), "error": response.decision.error}
             if interpreted:
-                reply |= {"raw": interpreted.raw, "mode": interpreted.mode, "reason": interpreted.reason}
+                names = ("raw", "mode", "reason", "meaning")
+                reply |= {name: getattr(interpreted, name) for name in names}
             self._lines = reply_lines(reply)
         if tick.truth.time_s + 1e-9 < self._next:
             return
@@ -57,7 +59,8 @@ class VideoRecorder:
         control, speed = tick.control, 3.6 * tick.truth.ego.speed  # km/h
         pedals = f"steer {control.steer:+.2f}, throttle {control.throttle:.2f}, brake {control.brake:.2f}"
         head = f"{tick.truth.time_s:.1f} s, {speed:.0f} km/h, {pedals}"
-        self.add(captioned(tick.observation.images(self._camera), "\n".join([head, *self._lines]), 4))
+        image = tick.observation.images(self._camera)
+        self.add(captioned(image, "\n".join([head, *self._lines]), LINES if image.shape[1] >= WIDE else LINES_NARROW))
 
     def add(self, image: np.ndarray) -> None:
         if self._writer is None:

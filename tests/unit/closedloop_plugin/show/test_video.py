@@ -38,7 +38,7 @@ class Tick:
 
 
 def tick(n: int) -> Tick:
-    interpreted = SimpleNamespace(raw=model_answer(n)["raw"], mode="cng", reason=None)
+    interpreted = SimpleNamespace(meaning="", raw=model_answer(n)["raw"], mode="cng", reason=None)
     decision = SimpleNamespace(texts=model_answer(n)["texts"], error=None)
     response = SimpleNamespace(decision=decision, interpreted=interpreted)
     view = SimpleNamespace(images=lambda name: picture(n, 321, 181) if name == "front" else None)
