@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ MARGIN_M = 15.0
 CRASH_M = 12.0  # radius around the ego within which actors are drawn at a collision
 HEIGHTS = (20, -34, 42, -56, 64, -78)  # points, of labels above and below their place
 MARK_S = 5.0  # between time labels of the ego's track
+MARK_M = 4.0  # at least; a creeping ego would put labels over each other
 GROUND = {"driving": "#d4d6d9", "shoulder": "#e6e2d8", "parking": "#cfd9e6", "biking": "#cfe3cf", "sidewalk": "#efebe3"}
 LINES = {"signal": "#d62728", "stop": "#8c1d1d", "yield": "#e6a400"}
 ROUTE, WRONG, EGO = "#5b8def", "#c2185b", "#111111"
@@ -186,12 +186,13 @@ def _ego(figure: Any, axes: Any, track: EpisodeTrack) -> None:
         figure.colorbar(lines, ax=axes, label="ego's speed, km/h", shrink=0.6, pad=0.01, aspect=25)
     last = moments[-1]
     axes.fill(*box((last.t, last.x, last.y, last.yaw), *track.ego_size).T, color=EGO, zorder=7, label="ego at the end")
-    due = MARK_S
-    for before, now in pairwise(moments):
+    due, marked = MARK_S, (moments[0].x, moments[0].y)
+    for now in moments[1:]:
         if now.t + 1e-6 < due:
             continue
         due = MARK_S * (math.floor(now.t / MARK_S + 1e-9) + 1)
-        if math.dist((before.x, before.y), (now.x, now.y)) > 0.05:  # a standing ego would put all labels in one place
+        if math.dist(marked, (now.x, now.y)) > MARK_M:
+            marked = now.x, now.y
             side = (12 * math.sin(now.yaw), -12 * math.cos(now.yaw))
             axes.plot(now.x, now.y, ".", color=EGO, ms=5, zorder=7)
             axes.annotate(
