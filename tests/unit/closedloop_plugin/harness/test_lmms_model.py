@@ -18,7 +18,7 @@ def test_tokens_are_those_of_the_model_class_and_else_unknown() -> None:
         GenerationResult(" ", TokenCounts(812, 1)),
         "Stop.",
     ]
-    replies = [_reply(output, 0.5) for output in outputs]
+    replies = [_reply(output, 0.5, may_be_empty=False) for output in outputs]
     assert [(r.tokens_in, r.tokens_out) for r in replies] == [(812, 3), (None, None), (812, 1), (None, None)]
     assert [r.error for r in replies] == [None, None, "empty_reply", None]
 
