@@ -88,6 +88,7 @@ _KINDS = (
     "|child", "scooter",
     "ambulance", "barrier",
 )  # fmt: skip
+_CALLED_CARS = {"truck|lorr", "van", "taxi|cab", "ambulance"}  # "the car" may be one of these
 _PRONOUN = re.compile(r"\b(?:it|it's|he|she|they|that|this)\b")
 _COUNTED_THING = re.compile(r" (?:[a-z]+ ){0,2}?(?P<word>[a-z]{3,})(?=[\s.,;!]|\Z)")
 
@@ -103,7 +104,8 @@ def counts_another(right: str, noun: str) -> bool:
 def names_another(low: str, question: str) -> bool:
     """Whether lower-case text names things of other kinds only than the one kind that a question asks for."""
     asked = [kind for kind in _KINDS if re.search(rf"\b(?:{kind})", question.lower())]
-    said = [kind for kind in _KINDS if re.search(rf"\b(?:{kind})[a-z]* (?:is|are|was|were|stands?|sits?|lies?)\b", low)]
+    kinds = _KINDS if set(asked) & _CALLED_CARS else (*_KINDS, "car")
+    said = [kind for kind in kinds if re.search(rf"\b(?:{kind})[a-z]* (?:is|are|was|were|stands?|sits?|lies?)\b", low)]
     return len(asked) == 1 and bool(said) and not re.search(rf"\b(?:{asked[0]})", low) and not _PRONOUN.search(low)
 
 
