@@ -81,6 +81,14 @@ _TALK = re.compile(
     r"|问|查找|寻找|检查|找一下)[^,.;]{0,6}\Z"
 )
 _TALK_AFTER = re.compile(r" (?:would|question|query|task|topic)s?\b|的(?:信息|问题|说明|定义|资料)|(?:是指|指的是)")
+# Said of the kind, not of the scene: "Buses are large vehicles.", "A bus usually stops here."
+_KIND_BEFORE = re.compile(r"\W*(?:an? )?\Z")
+_KIND_AFTER = re.compile(
+    r" (?:can |may |do |does )?(?:usually|often|typically|generally|normally|commonly|tend)\b"
+    r"|,? (?:is|are) (?:usually |often |typically |generally |an? |the )*"
+    r"(?:(?:kind|type|sort|form|means)s? of|(?:[a-z]+ ){0,2}(?:vehicles?|objects?|animals?|things?|road users?)\b"
+    r"|common\b|used (?:to|for)|meant (?:to|for)|designed (?:to|for))"
+)
 _QUOTED_QUESTION = re.compile(r"\"[^\"\n]{1,200}\?\"|'[^'\n]{1,200}\?'(?![a-z])")
 _COMPARED = re.compile(r"\b(?:only|more|less|fewer|than|same)\b|[a-z]er than|比|唯一|只有|更")
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
@@ -288,6 +296,8 @@ def _of_name(low: str, name: str, sides: set[str], question: str) -> tuple[list[
             continue
         named = next((m for m in pattern.finditer(text) if not _COMPOUND.match(text, m.end())), None)
         if named and (_TALK.search(text[: named.start()]) or _TALK_AFTER.match(text, named.end())):
+            continue
+        if named and _KIND_BEFORE.match(text[: named.start()]) and _KIND_AFTER.match(text, named.end()):
             continue
         pronoun = _THERE_ONLY.search(text) or NOT_ONE.search(text)
         if named and in_another_place(text, question):

@@ -119,6 +119,14 @@ STATEMENTS = [
     ("现在可以左转吗?", "路口有红绿灯。", None),
     ("现在可以左转吗?", "有左转车道。", None),
     ("现在可以左转吗?", "没有标志。", None),
+    ("Is there a bus in the scene?", "Buses are large vehicles.", None),
+    ("Is there a bus in the scene?", "A bus is a kind of public transport.", None),
+    ("Is there a bus in the scene?", "Buses usually stop at the roadside.", None),
+    ("Is there a bus in the scene?", "Buses are parked on the left.", "yes"),
+    ("Is there a bus in the scene?", "The bus is a large vehicle.", "yes"),
+    ("Is there a bus in the scene?", "A bus is visible ahead.", "yes"),
+    ("Is the bus on the left or on the right?", "The car is on the left.", None),
+    ("Is the bus on the left or on the right?", "The bus is on the left.", "left"),
 ]
 
 
