@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Answer
+from lmms_eval_ad2.records import SIDES, Answer
 
 STATEMENTS = [
     ("Is there a bus in the scene?", "Yes.", "yes"),
@@ -125,8 +125,6 @@ STATEMENTS = [
     ("Is there a bus in the scene?", "Buses are parked on the left.", "yes"),
     ("Is there a bus in the scene?", "The bus is a large vehicle.", "yes"),
     ("Is there a bus in the scene?", "A bus is visible ahead.", "yes"),
-    ("Is the bus on the left or on the right?", "The car is on the left.", None),
-    ("Is the bus on the left or on the right?", "The bus is on the left.", "left"),
 ]
 
 
@@ -134,3 +132,11 @@ STATEMENTS = [
 def test_a_statement_about_something_else_is_no_verdict(question: str, reply: str, verdict: str | None) -> None:
     got = parse(reply, "yesno", question=question)
     assert (got.value if isinstance(got, Answer) else None) == verdict
+
+
+def test_the_side_of_something_else_is_no_verdict() -> None:
+    question = "Is the bus on the left or on the right?"
+    read = {
+        reply: parse(reply, "yesno", question=question, words=SIDES) for reply in ("The car is on the left.", "Left.")
+    }
+    assert [isinstance(found, Answer) and found.value for found in read.values()] == [False, "left"]
