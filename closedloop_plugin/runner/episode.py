@@ -49,6 +49,7 @@ class TickObserver(Protocol):
 class EpisodeTick:
     """One tick. `control`: applied in the step to this tick. `decision`: its origin, at its first step only.
 
+    `infractions`: kinds of those that this tick brought (record.INFRACTIONS).
     `road`: the map of the episode. `shown`: perception conditions that the world's pictures can show. `visible`: what a
     camera's picture of this tick shows of each body, if the world can measure it (before the next step).
     """
@@ -60,6 +61,7 @@ class EpisodeTick:
     road: RoadMap | None = None
     shown: tuple[str, ...] = ()
     visible: VisibleBodies | None = None
+    infractions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,20 +157,20 @@ class Episode:
     def _record_tick(
         self, observation: Observation, control: Control, decision: TimedDecision | None = None
     ) -> EndReason | None:
-        """Pass the tick to logs and observers, then to the referee: why the episode ends with it, or None."""
+        """Pass the tick to logs, the referee and observers: why the episode ends with it, or None."""
         assert self.referee is not None
         self.truth = truth = self.world.truth()
         self.log.add(truth)
         self.margins.add(truth)
         self.controls.counts.update(f"crossed {mark}" for mark in truth.crossed)
-        world = self.world
+        world, end = self.world, self.referee.tick(truth)
         tick = EpisodeTick(
             observation, truth, control, decision, road=world.road, shown=shown_by(world),
-            visible=getattr(world, "visible_bodies", None),
+            visible=getattr(world, "visible_bodies", None), infractions=self.referee.latest,
         )  # fmt: skip
         for observe in self.observers:
             observe(tick)
-        return self.referee.tick(truth)
+        return end
 
     def _request(self, observation: Observation, applied: Control | None) -> DecisionRequest:
         privileged = self.conditions.privileged

@@ -14,9 +14,11 @@ from PIL import Image
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.show.caption import captioned
 from closedloop_plugin.show.episode_track import reply_lines
+from closedloop_plugin.show.top_view import NAMES, WRONG
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra, require
 
 LINES, LINES_NARROW, WIDE = 4, 7, 640  # lines of text under a picture, and under one narrower than WIDE px
+MARK_S = 1.5  # for which an infraction is shown
 GIF_WIDTH = 400  # px
 GIF_MOST = 400  # frames held; of a longer video every second one is dropped
 
@@ -43,6 +45,7 @@ class VideoRecorder:
         self._writer: FrameWriter | None = None
         self._next = 0.0
         self._lines: list[str] = []
+        self._marked: dict[str, float] = {}  # kind of infraction -> until when it is shown, s
 
     def __call__(self, tick: Any) -> None:
         if tick.decision is not None:
@@ -53,6 +56,7 @@ class VideoRecorder:
                 names = ("raw", "mode", "reason", "meaning")
                 reply |= {name: getattr(interpreted, name) for name in names}
             self._lines = reply_lines(reply)
+        self._marked |= {kind: tick.truth.time_s + MARK_S for kind in tick.infractions if kind in NAMES}
         if tick.truth.time_s + 1e-9 < self._next:
             return
         self._next += self._every_s
@@ -60,6 +64,8 @@ class VideoRecorder:
         pedals = f"steer {control.steer:+.2f}, throttle {control.throttle:.2f}, brake {control.brake:.2f}"
         head = f"{tick.truth.time_s:.1f} s, {speed:.0f} km/h, {pedals}"
         image = tick.observation.images(self._camera)
+        if marks := [NAMES[kind] for kind, until in self._marked.items() if until > tick.truth.time_s]:
+            image, head = framed(image), f"{', '.join(marks)}; {head}"
         self.add(captioned(image, "\n".join([head, *self._lines]), LINES if image.shape[1] >= WIDE else LINES_NARROW))
 
     def add(self, image: np.ndarray) -> None:
@@ -79,6 +85,15 @@ class VideoRecorder:
         finally:
             self._writer = None
             self._part.unlink(missing_ok=True)
+
+
+def framed(image: np.ndarray) -> np.ndarray:
+    """A copy of the picture with a frame in the colour of infractions."""
+    wide = max(3, image.shape[1] // 100)
+    picture = np.empty_like(image)
+    picture[:] = tuple(bytes.fromhex(WRONG[1:]))
+    picture[wide:-wide, wide:-wide] = image[wide:-wide, wide:-wide]
+    return picture
 
 
 def writer(file: Path, fps: float, width: int, height: int) -> FrameWriter:

@@ -61,6 +61,7 @@ class Referee:
             self._speed,
         )
         self._found: list[InfractionEvent] = []
+        self._before = 0  # infractions before the last tick
         self._events = 0  # scenario events processed so far
         self._truth: GroundTruth | None = None
         self._moved_s = 0.0  # when the ego last moved
@@ -72,8 +73,14 @@ class Referee:
     def progress_m(self) -> float:
         return self._progress.done_m
 
+    @property
+    def latest(self) -> tuple[str, ...]:
+        """The kinds of the infractions that the last tick brought (record.INFRACTIONS)."""
+        return tuple(finding.kind for finding in self._found[self._before :])
+
     def tick(self, truth: GroundTruth) -> EndReason | None:
         """Process one tick and return why the episode ends, or None. After the end nothing more is counted."""
+        self._before = len(self._found)
         if self._end is not None:
             return self._end
         if self._truth is None or abs(truth.ego.speed) >= self._profile.blocked_speed:

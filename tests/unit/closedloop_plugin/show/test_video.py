@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +35,7 @@ class Tick:
     observation: Any
     decision: Any = None
     control: Control = field(default_factory=lambda: Control(0.1, 0.5, 0.0))
+    infractions: tuple[str, ...] = ()
 
 
 def tick(n: int) -> Tick:
@@ -56,6 +57,18 @@ def test_a_film_plays_in_real_time(tmp_path: Path) -> None:
     assert frames == 31 and seconds == pytest.approx(3.1)
     assert size[0] == 320 and size[1] > 181  # even, and with its caption
     assert [f.name for f in (tmp_path / "frames").iterdir()] == ["17_rep0.mp4"]
+
+
+def test_an_infraction_is_marked_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, bool]] = []
+    monkeypatch.setattr(VideoRecorder, "add", lambda self, image: shown.append((captions[-1], image[0, 0, 1] == 0x18)))
+    captions: list[str] = []
+    monkeypatch.setattr(video, "captioned", lambda image, text, lines: captions.append(text) or image)
+    film = VideoRecorder(tmp_path, "front", SimpleNamespace(key="17_rep0"))
+    for n in range(41):
+        film(replace(tick(n), infractions=("collisions_vehicle", "min_speed_infractions") if n == 3 else ()))
+    marked = [framed for text, framed in shown if text.startswith("collision: vehicle; ")]
+    assert len(marked) == 15 and all(marked) and not any(f for text, f in shown if not text.startswith("collision"))
 
 
 def test_a_film_of_a_failed_attempt_is_deleted(tmp_path: Path) -> None:
