@@ -101,7 +101,7 @@ def test_compare_as_markdown(pair: tuple[str, str], capsys: pytest.CaptureFixtur
         ({"seed": 3}, "seed is 0 in the first and 3 in the second"),
         ({"profile": "bench2drive"}, 'profile is "bench2advlm" in the first'),
         ({"policy": "strict"}, 'policy is "official" in the first'),
-        ({"interpreter": {"name": "rules", "mode": "rules"}}, "interpreter is null in the first"),
+        ({"interpreter": {"name": "rules", "mode": "rules"}}, "interpreter is not set in the first"),
         ({"world": "mine:World"}, 'and "mine:World" in the second'),
         ({"towns_sha256": {"Town12": "ab"}}, "maps are corridors in the first and real towns in the second"),
     ],

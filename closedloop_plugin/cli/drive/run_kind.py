@@ -108,8 +108,10 @@ def unlike(a: Mapping[str, Any], b: Mapping[str, Any], one_suite: bool) -> list[
 
 
 def _with_rate(difference: str) -> str:
-    """A difference of the decision rate, of which null is the profile's."""
-    return difference.replace("null", "the profile's rate") if difference.startswith("decision_hz is ") else difference
+    """A difference of the decision rate, which is the profile's if it is not set."""
+    return (
+        difference.replace("not set", "the profile's rate") if difference.startswith("decision_hz is ") else difference
+    )
 
 
 def _maps(towns: Mapping[str, str]) -> str:

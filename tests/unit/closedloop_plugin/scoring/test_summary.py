@@ -317,7 +317,8 @@ def test_scenarios_are_compared_by_their_names() -> None:
     found = summarise([mine], [both], B2D)
     assert (found["driving_score"], found["skill_score"], found["types"][0]["type"]) == (100.0, None, "")
     with pytest.raises(Ad2Error, match="names another town or scenario"):
-        summarise([replace(mine, scenario_name="other", scenario="other")], [both], B2D)
+        summarise([replace(mine, scenario_name="other", scenario="other")], [own], B2D)
+    assert summarise([replace(mine, scenario_name="other", scenario="other")], [both], B2D)["driving_score"] == 100.0
     none = replace(own, scenario="", scenario_name="", scenarios=())
     assert summarise([replace(mine, scenario_name="other", scenario="other")], [none], B2D)["driving_score"] == 100.0
 

@@ -112,9 +112,12 @@ def test_a_partial_merge_is_named_and_can_grow(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"model": "n"}, r'model is "m" in .*s1 and "n" in .*s2$'),
-        ({"limit": 5}, "limit is null in .* and 5 in "),
+        ({"limit": 5}, "limit is not set in .* and 5 in "),
         ({"prompts_sha256": "x"}, "prompts_sha256"),
-        ({"judge": {"backend": "fake", "label": "fake", "usage": {}, "temperature": 1}}, "judge.temperature is null"),
+        (
+            {"judge": {"backend": "fake", "label": "fake", "usage": {}, "temperature": 1}},
+            "judge.temperature is not set",
+        ),
         ({"judge": None}, "judge is "),
         ({"versions": {"lmms_eval_ad2": "0.0.1"}}, 'version is ".*" in .* and "0.0.1" in '),
     ],

@@ -9,4 +9,4 @@ def test_the_decision_rate_of_the_profile_is_named() -> None:
     one, two = {"profile": "p", "decision_hz": None, "map": None}, {"profile": "p", "decision_hz": 2.0, "map": None}
     assert unlike(one, two, one_suite=True) == ["decision_hz is the profile's rate in the first and 2.0 in the second"]
     assert unlike(two, one, one_suite=True) == ["decision_hz is 2.0 in the first and the profile's rate in the second"]
-    assert unlike(one, {**one, "map": "x"}, one_suite=True) == ['map is null in the first and "x" in the second']
+    assert unlike(one, {**one, "map": "x"}, one_suite=True) == ['map is not set in the first and "x" in the second']
