@@ -128,7 +128,7 @@ class FileSources:
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):
-    """Follows redirects within the host of the list only: it is the one that the user was told of."""
+    """Follow redirects only to the host of the list: that is the address printed for the user."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         old, new = urlsplit(req.full_url), urlsplit(newurl)

@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from lmms_eval_ad2.parsing.revisions import REVISION
 
@@ -157,8 +157,13 @@ class TextClause:
         return bool(_TENTATIVE.search(_NO_NEGATION.sub(" ", self.text)))
 
 
-def clauses(text: str) -> Iterator[TextClause]:
-    """The clauses of plain text, in order."""
+@lru_cache(maxsize=8)
+def clauses(text: str) -> tuple[TextClause, ...]:
+    """The clauses of plain text, in order. Kept: a reader asks for those of the same reply many times."""
+    return tuple(_clauses(text))
+
+
+def _clauses(text: str) -> Iterator[TextClause]:
     low, start, sentence, conditional, word = text.lower(), 0, 0, False, ""
     for match in (*_BREAK.finditer(low), None):
         stop = match.start() if match else len(low)

@@ -116,7 +116,7 @@ def _fault(low: str, found: list[NumberMention], chosen: NumberMention, question
     after, noun = low[chosen.end :], counted_noun(question)
     if chosen.strong:
         return chosen.fault
-    if hedges(after) or declines(after) or clause_at(list(clauses(low)), chosen.start).tentative:
+    if hedges(after) or declines(after) or clause_at(clauses(low), chosen.start).tentative:
         return "hedged"
     if chosen.fault:
         return chosen.fault
@@ -210,7 +210,7 @@ def _of_asked(low: str, found: list[NumberMention], words: set[str]) -> list[Num
     """The numbers in clauses with the most of `words`; none if no clause has any, or a number is at fault."""
     if any(item.fault for item in found):
         return []
-    parts = list(clauses(low))
+    parts = clauses(low)
     said = {part.start: sum(word in part.text for word in words) for part in parts}
     scores = [said[clause_at(parts, item.start).start] for item in found]
     best = max(scores, default=0)
@@ -230,7 +230,7 @@ def _concluded(low: str, found: list[NumberMention]) -> NumberMention | None:
     after = [item for item in found if revised and item.start >= revised[-1]]
     if after and len({item.value for item in after}) == 1:
         return after[-1]
-    parts = list(clauses(low))
+    parts = clauses(low)
     for part, following in zip(reversed(parts), (None, *reversed(parts)), strict=False):
         stop = following.start if following else len(low)
         inside = [item for item in found if part.start <= item.start < stop]
@@ -241,7 +241,7 @@ def _concluded(low: str, found: list[NumberMention]) -> NumberMention | None:
 
 def _are_parts(low: str, same: list[NumberMention]) -> bool:
     """Whether equal numbers count several groups ("one on the left, one on the right") and do not repeat each other."""
-    parts = list(clauses(low))
+    parts = clauses(low)
     first = clause_at(parts, same[0].start)
 
     def repeats(before: NumberMention, item: NumberMention) -> bool:

@@ -57,7 +57,7 @@ def claims_by_text(text: str, options: Mapping[str, str], question: str = "") ->
     """The claims of lower-case plain text about options that it names by their texts."""
     asked = superlatives(question)
     low = numerals(text.lower()[-_LIMIT:]).replace("最为", "最")
-    found = list(clauses(low))
+    found = clauses(low)
     affirmed: list[str] = []
     no: set[str] = set()
     doubted: set[str] = set()

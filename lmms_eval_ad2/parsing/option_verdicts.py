@@ -177,7 +177,7 @@ def find_verdicts(
     """The verdicts of plain `text` in order, and the letters that it denies somewhere."""
     found: list[LetterVerdict] = []
     no: set[str] = set()
-    parts = list(clauses(text))
+    parts = clauses(text)
     previous_end = 0
     negated_before = -1  # end of the last negated mention: "not A but B"
     asks_worst = asks_for_the_worst(question)

@@ -383,7 +383,7 @@ def _single(low: str) -> str | None:
         return None
     absent = bool(_ABSENT.search(low))
     present = bool(_PRESENT.search(_ABSENT.sub(" ", low)))
-    found = list(clauses(low))
+    found = clauses(low)
     if absent == present or any(clause.open or clause.tentative for clause in found):
         return None
     match = (_ABSENT if absent else _PRESENT).search(low)

@@ -126,7 +126,7 @@ def _concluded(low: str, words: set[str], asked: str) -> str | None:
 
 def _mistaken(low: str, words: set[str]) -> str | None:
     """ "It looked like a bag at first, but it is a cat": a former belief in the question's words, and another thing."""
-    parts = list(clauses(low))
+    parts = clauses(low)
     believed = [part for part in parts if part.former and len(words & _content(part.text)) >= min(2, len(words))]
     if not believed:
         return None

@@ -112,7 +112,7 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
     found = [item for item in found if item[2] not in reasons] or found
     revised = [match.end() for match in REVISION.finditer(low)]
     found = [item for item in found if revised and item[2] >= revised[-1]] or found
-    parts = list(clauses(low))
+    parts = clauses(low)
     named = " ; ".join({(part := clause_at(parts, at)).start: part.text for _, _, at in found}.values())
     if found and (names_another(low, question) or names_another(named, question)):
         return Unparsed("yesno", "no_verdict", text[-200:])
@@ -156,7 +156,7 @@ def _asked_way(question: str, low: str) -> str:
 def _of_subject(low: str, found: list[tuple[str, bool, int]], question: str) -> str | None:
     """The only side in the clauses with the most words of the question; None if no side stands out."""
     words = telling_words(question) - {"left", "right", "左侧", "右侧", "左边", "右边"}
-    parts = list(clauses(low))
+    parts = clauses(low)
     said: dict[int, set[str]] = {}  # of `words`, by where they stand
     for part in parts:
         said.setdefault(_place(part, question), set()).update(word for word in words if word in part.text)
