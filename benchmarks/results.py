@@ -164,7 +164,7 @@ def table(driven: Sequence[DrivenResult]) -> str:
         skills = [s["abilities"].get(k) for k in SKILLS]
         values = [s["driving_score"], s["success_rate"], s["efficiency"], s["comfortness"], *skills, s["skill_score"]]
         cells = ["–" if v is None else f"{v:.1f}" for v in values]
-        rows.append(" | ".join([one.driver.name, *cells, str(s["n_missing"] + s["n_crashed"])]))
+        rows.append(" | ".join([one.driver.name, *cells, str(s["n_missing"] + s["n_crashed"] + s["n_faulted"])]))
     return "\n".join(f"| {row} |" for row in rows)
 
 

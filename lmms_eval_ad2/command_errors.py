@@ -3,6 +3,7 @@
 | exception | exit code | line |
 |---|---|---|
 | Ad2Error | 2 | its message |
+| UnhealthyRun, an Ad2Error | 3 | why the drive was stopped: it would measure nothing |
 | disk full, out of memory, a file without permission | 2 | what is missing, and what is kept |
 | KeyboardInterrupt | 130 | that the command resumes |
 | SigtermReceived (SIGTERM) | 143 | the same |
@@ -87,7 +88,7 @@ def _ending(exc: BaseException, command: str, resumes: str) -> tuple[int, str]:
     if isinstance(exc, KeyboardInterrupt):
         return 130, f"interrupted; {resumes}"
     if isinstance(exc, Ad2Error):
-        return 2, f"error: {exc}"
+        return exc.exit_code, f"error: {exc}"
     return _of_the_machine(exc, command) or (1, _unexpected(exc, command))
 
 

@@ -145,7 +145,12 @@ def yaml_fault(error: Exception) -> str:
 
 
 class Ad2Error(Exception):
-    """An error that the user can fix; the message names the problem and the remedy."""
+    """An error that the user can fix; the message names the problem and the remedy.
+
+    exit_code: of the command that it ends.
+    """
+
+    exit_code = 2
 
 
 class DataError(Ad2Error):

@@ -20,7 +20,7 @@ from closedloop_plugin.agents.model_backend import (
 )
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.image_encoding import image_for
-from closedloop_plugin.core.state import Decision
+from closedloop_plugin.core.state import Decision, Fault
 
 T = TypeVar("T")
 
@@ -90,10 +90,12 @@ class ModelAgent:
 
     def _decision(self, replies: Sequence[ModelReply]) -> Decision:
         """The decision from the replies to a request's questions; one failed task fails it."""
-        failed = [f"{task}: {r.error}" for task, r in zip(self.tasks, replies, strict=True) if r.error is not None]
+        failed = {task: r for task, r in zip(self.tasks, replies, strict=True) if r.error is not None}
         texts = {task: r.text for task, r in zip(self.tasks, replies, strict=True) if r.error is None}
         seconds = max((r.seconds for r in replies), default=0.0)
-        return Decision(texts, latency_s=seconds, error="; ".join(failed) or None)
+        fault = next((r.fault for r in failed.values()), Fault.DRIVER)
+        error = "; ".join(f"{task}: {r.error}" for task, r in failed.items())
+        return Decision(texts, latency_s=seconds, error=error or None, fault=fault)
 
     def _with_suffixes(
         self,

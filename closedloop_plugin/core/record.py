@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from closedloop_plugin.core.state import FAULT_OF
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 if TYPE_CHECKING:
@@ -68,11 +69,17 @@ class EpisodeRecord:
     comfort: dict[str, Any] = field(default_factory=dict)  # official and corrected share, segments
     junctions_passed: int | None = None
     reason: str = ""  # of a failure
+    fault: str = ""  # Fault: what is to blame if the episode was not driven; see `blamed`
     version: str = ""
 
     @property
     def key(self) -> tuple[str, str, int]:
         return self.suite, self.route_id, self.repetition
+
+    @property
+    def blamed(self) -> str:
+        """The fault that kept the episode from being driven; "" if it was driven. By its end in older records."""
+        return self.fault or FAULT_OF.get(self.end, "")
 
     @property
     def clean(self) -> bool:

@@ -199,6 +199,16 @@ class ModelUsage:
     tokens_out: int | None = None
 
 
+class Fault(StrEnum):
+    """What is to blame for an episode that was not driven to an end. Such an episode is never scored as driving."""
+
+    MAP = "map"
+    PROGRAM = "program"  # a Scenic program, or the scene that it describes
+    WORLD = "world"  # the simulator
+    DRIVER = "driver"  # an exception or failure of the agent, the interpreter or a local model
+    ENDPOINT = "endpoint"  # the server of a model
+
+
 @dataclass(frozen=True)
 class Decision:
     """Output of the fast system. Baselines and the expert fill `control` and need no interpreter."""
@@ -209,6 +219,7 @@ class Decision:
     error: str | None = None  # why the model could not answer; counted, never replaced by an invented text
     thought: Mapping[str, Any] = field(default_factory=dict)  # for logs and pictures only
     usage: ModelUsage = field(default=ModelUsage(), compare=False)  # for logs and tables only
+    fault: Fault = Fault.DRIVER  # what is to blame if there is an error
 
 
 @dataclass(frozen=True)
@@ -227,6 +238,7 @@ class InterpretedControl:
     adapted: tuple[str, ...] = ()
     meaning: str = field(default="", compare=False)
     usage: ModelUsage = field(default=ModelUsage(), compare=False)
+    fault: Fault = Fault.DRIVER  # what is to blame if there is no reply
 
 
 class EndReason(StrEnum):
@@ -245,6 +257,13 @@ class EndReason(StrEnum):
 
 # Ends that say nothing about the driving: no fair result.
 FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
+
+# Of records that do not name it: those of versions before 0.12.
+FAULT_OF: Mapping[str, Fault] = {
+    EndReason.WORLD_FAILED: Fault.WORLD,
+    EndReason.AGENT_FAILED: Fault.DRIVER,
+    EndReason.INVALID: Fault.PROGRAM,
+}
 
 # Status texts of Bench2Drive's result files.
 STATUS = {

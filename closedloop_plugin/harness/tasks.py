@@ -114,11 +114,12 @@ def doc_to_target(doc: Mapping[str, Any]) -> str:
 def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, Any]:
     """Values of the metrics for one route; for those defined over the whole run the record (see `aggregated`).
 
-    A route on an experimental map has no score and is not part of means, as in `ad2 drive run`.
+    A route on an experimental map, or not driven by somebody's fault, has no score and is not part of means, as in
+    `ad2 drive run`.
     """
     line = results[0]
     record = EpisodeRecord.from_json(line)
-    counts = not record.map.get("experimental", False)
+    counts = not record.map.get("experimental", False) and not record.blamed
     return {
         "driving_score": record.score_composed if counts else None,
         "success_rate": 100.0 * record.success if counts else None,

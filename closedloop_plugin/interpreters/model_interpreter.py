@@ -73,7 +73,9 @@ class ModelInterpreter:
         questions: list[tuple[int, ModelQuestion, float]] = []  # with the seconds of its description
         for i, scene in zip(remaining, scenes, strict=True):
             if scene.error is not None:
-                controls[i] = InterpretedControl(None, scene.error, "no_description", self.mode, scene.seconds)
+                controls[i] = InterpretedControl(
+                    None, scene.error, "no_description", self.mode, scene.seconds, fault=scene.fault
+                )
             else:
                 questions.append((i, self._question(i, *items[i], scene.text), scene.seconds))
         replies = self.backend.ask([q for _, q, _ in questions]) if questions else []
@@ -136,7 +138,8 @@ class ModelInterpreter:
     def _interpreted(self, reply: ModelReply, before_s: float) -> InterpretedControl:
         seconds = before_s + reply.seconds
         if reply.error is not None:
-            return InterpretedControl(None, reply.error, f"no_reply {reply.error.split(':')[0]}", self.mode, seconds)
+            reason = f"no_reply {reply.error.split(':')[0]}"
+            return InterpretedControl(None, reply.error, reason, self.mode, seconds, fault=reply.fault)
         if reply.cut:
             return InterpretedControl(None, reply.text, "truncated", self.mode, seconds)
         adapted: list[str] | None = [] if self._official else None

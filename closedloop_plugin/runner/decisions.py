@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, InterpretedControl, Observation
+from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, Fault, InterpretedControl, Observation
 from closedloop_plugin.interpreters.base import NO_REPLY_REASONS
 from closedloop_plugin.runner.latency import WAITS, LatencyModel
 
@@ -101,6 +101,7 @@ class ControlScheduler:
     counts: Counter[str] = field(default_factory=Counter)
     end: EndReason | None = None
     reason: str = ""
+    fault: Fault = Fault.DRIVER  # what is to blame for the last failure
     on_closed: Callable[[TimedDecision], None] = lambda decision: None  # of every decision, when it is over
     _held: Control = COAST
     current: TimedDecision | None = None  # whose control is applied; None before the first one
@@ -159,7 +160,7 @@ class ControlScheduler:
         """(control, interpreted?). A failure or an unparsed reply is counted and becomes coasting."""
         decision, interpreted = response.decision, response.interpreted
         if decision.error is not None:
-            return self._failure(decision.error)
+            return self._failure(decision.error, decision.fault)
         if decision.control is not None:
             try:
                 control = decision.control.checked()
@@ -173,7 +174,8 @@ class ControlScheduler:
         if interpreted.mode:
             self.counts[f"mode {interpreted.mode}"] += 1
         if not response.replied:
-            return self._failure(f"slow system: {interpreted.reason}: {' '.join(interpreted.raw.split())[:200]}")
+            why = f"slow system: {interpreted.reason}: {' '.join(interpreted.raw.split())[:200]}"
+            return self._failure(why, interpreted.fault)
         self._failures = 0
         self.counts.update(interpreted.adapted)
         if (why := response.unread) is not None:
@@ -183,8 +185,9 @@ class ControlScheduler:
         assert interpreted.control is not None
         return interpreted.control.checked(), True
 
-    def _failure(self, why: str) -> tuple[Control, bool]:
+    def _failure(self, why: str, fault: Fault = Fault.DRIVER) -> tuple[Control, bool]:
         self.counts["agent_errors"] += 1
+        self.fault = fault
         self._failures += 1
         if self._failures >= self.rules.patience:
             self.end, self.reason = EndReason.AGENT_FAILED, f"{self._failures} failures in a row, the last: {why}"

@@ -1,22 +1,25 @@
-"""EarlyStop: ends a run that measures nothing, because its agent does not answer or its replies cannot be read."""
+"""EarlyStop: ends a run that measures nothing: its first episodes fail for one cause, its agent does not answer, or its
+replies cannot be read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions
+from closedloop_plugin.runner.faults import UnhealthyRun
 from closedloop_plugin.runner.store import EpisodeStore, disk_full, saved
 from closedloop_plugin.runner.unread_replies import UnreadReplies, UnreadReply
-from lmms_eval_ad2.errors import Ad2Error
 
 STOP_AFTER_UNREAD = 20
+STOP_AFTER_FAILED = 3
 UNREAD_FILE = "logs/unread.jsonl"
 
 
-class RunEndedEarly(Ad2Error):
+class RunEndedEarly(UnhealthyRun):
     """The error of EarlyStop. Its text is made when it is printed: until then results of other worlds are kept."""
 
     def __init__(self, store: EpisodeStore, reason: str, rest: str) -> None:
@@ -34,12 +37,18 @@ def mute(record: EpisodeRecord) -> bool:
     )
 
 
+def _cause(record: EpisodeRecord) -> tuple[str, str]:
+    """The fault and its reason without numbers, such as ids of routes and processes."""
+    return record.blamed, re.sub(r"\d+", "0", record.reason)
+
+
 @dataclass
 class EarlyStop:
     """Passes the results of a run to `keep`, and raises RunEndedEarly when the run measures nothing.
 
-    An episode without any answer is kept only after a later one with answers: if the model server is gone, the run
-    stops instead of recording the rest of the suite as failures.
+    Failed episodes are kept only after one that was driven: if the first STOP_AFTER_FAILED of a run fail for one cause,
+    the run stops instead of recording the rest of the suite as failures, and so it does at any time after two episodes
+    without any answer of the agent. The same command then repeats them.
 
     Replies are counted over all worlds in the order of their arrival; `after_unread` in a row that cannot be read stop
     the run (0: never). A reply that is read starts the count again; failures of a model are no replies.
@@ -49,18 +58,26 @@ class EarlyStop:
     keep: Callable[[EpisodeResult], None]
     conditions: EvaluationConditions
     after_unread: int = STOP_AFTER_UNREAD
-    _held: EpisodeResult | None = None
+    _held: list[EpisodeResult] = field(default_factory=list)
+    _first: bool = True  # no episode was driven yet, and no different causes of failures were seen
     _unread: UnreadReplies = field(default_factory=UnreadReplies)
 
     def add(self, result: EpisodeResult) -> None:
         """Take the result of an episode."""
-        if mute(result.record):
-            if self._held:
-                self._no_answers(result.record)
-            self._held = result
+        self._first = self._first and all(record.blamed for record in self.store.records)
+        if not (mute(result.record) or (result.record.blamed and self._first)):
+            self._keep_held()
+            self.keep(result)
             return
-        self._keep_held()
-        self.keep(result)
+        self._held.append(result)
+        last = [held.record for held in self._held[-STOP_AFTER_FAILED:]]
+        if all(map(mute, last[-2:])) and len(last) > 1:
+            self._no_answers(result.record)
+        if len(last) == STOP_AFTER_FAILED:
+            if len(set(map(_cause, last))) == 1:
+                self._one_cause(result.record)
+            self._first = False
+            self._keep_held()
 
     def reply(self, unread: UnreadReply | None) -> None:
         """Take the next reply of a model; None: it was read."""
@@ -70,14 +87,23 @@ class EarlyStop:
 
     def finish(self) -> None:
         """After the last episode: keep one without any answer only if other episodes had answers."""
-        if self._held and not any(not mute(r) for r in self.store.records):
-            self._no_answers(self._held.record)
+        held = [result.record for result in self._held]
+        if held and all(map(mute, (*self.store.records, *held))):
+            self._no_answers(held[-1])
         self._keep_held()
 
     def _keep_held(self) -> None:
-        held, self._held = self._held, None
-        if held:
-            self.keep(held)
+        held, self._held = self._held, []
+        for result in held:
+            self.keep(result)
+
+    def _one_cause(self, record: EpisodeRecord) -> None:
+        raise RunEndedEarly(
+            self.store,
+            f"the first {STOP_AFTER_FAILED} episodes failed for one cause, a fault of the {record.blamed}: "
+            f"{record.reason}. Fix that and run the same command again:",
+            "the failed ones were not saved",
+        )
 
     def _no_answers(self, record: EpisodeRecord) -> None:
         raise RunEndedEarly(

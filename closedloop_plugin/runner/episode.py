@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
-from closedloop_plugin.core.state import STATUS, Control, EndReason, GroundTruth, Observation
+from closedloop_plugin.core.state import STATUS, Control, EndReason, Fault, GroundTruth, Observation
 from closedloop_plugin.core.visibility import VisibleBodies
 from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, TimedDecision
+from closedloop_plugin.runner.faults import fault_of
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.scoring.ability import of_type
 from closedloop_plugin.scoring.margins import SafetyMargins
@@ -124,15 +125,16 @@ class Episode:
     def requests(self) -> Generator[DecisionRequest, DecisionResponse, EpisodeResult]:
         """Yields a DecisionRequest, is sent its DecisionResponse, and so on; returns the EpisodeResult."""
         started = time.perf_counter()
+        fault: Fault | None = None
         try:
             end, reason = yield from self._drive()
-        except InvalidScene as exc:
+            fault = self.controls.fault if end is EndReason.AGENT_FAILED else None
+        except (InvalidScene, Ad2Error) as exc:
+            if isinstance(exc, Ad2Error) and not self.task.one_of_many:
+                raise  # a wrong program of a suite does not end the run
             end, reason = EndReason.INVALID, str(exc)
-        except Ad2Error as exc:
-            if not self.task.one_of_many:
-                raise
-            end, reason = EndReason.INVALID, str(exc)  # a wrong program of a suite does not end the run
-        return self._result(end, reason, time.perf_counter() - started)
+            fault = Fault.MAP if fault_of(exc) is Fault.MAP else Fault.PROGRAM
+        return self._result(end, reason, fault, time.perf_counter() - started)
 
     def _drive(self) -> Generator[DecisionRequest, DecisionResponse, tuple[EndReason, str]]:
         world, controls = self.world, self.controls
@@ -190,9 +192,9 @@ class Episode:
         own = setup.program is not None and self.truth.tick < setup.max_ticks
         return (EndReason.COMPLETED if own else EndReason.TICK_LIMIT), why
 
-    def _result(self, end: EndReason, reason: str, system_s: float) -> EpisodeResult:
+    def _result(self, end: EndReason, reason: str, fault: Fault | None, system_s: float) -> EpisodeResult:
         record = blank_record(
-            task=self.task, conditions=self.conditions, end=end, reason=reason,
+            task=self.task, conditions=self.conditions, end=end, reason=reason, fault=fault,
             backend=self.world.backend, version=self.world.version,
         )  # fmt: skip
         known: dict[str, Any] = {
@@ -232,7 +234,13 @@ class Episode:
 
 
 def blank_record(
-    task: EpisodeTask, conditions: EvaluationConditions, end: EndReason, reason: str, backend: str, version: str
+    task: EpisodeTask,
+    conditions: EvaluationConditions,
+    end: EndReason,
+    reason: str,
+    backend: str,
+    version: str,
+    fault: Fault | None = None,
 ) -> EpisodeRecord:
     """The record of an episode of which only the end is known; all measured values are zero."""
     setup, route = task.setup, task.setup.route
@@ -264,6 +272,7 @@ def blank_record(
         map={},
         weather=asdict(weather) if weather else {},
         reason=reason,
+        fault=fault or "",
         version=conditions.version,
     )
 

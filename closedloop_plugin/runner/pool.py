@@ -1,9 +1,10 @@
 """WorldPool: runs episodes in world processes, and sends them the responses to their decision requests.
 
 A world process that dies, fails or sends nothing for `world_timeout_s` is killed and replaced. Its episode is retried
-up to `retries` times, on another server if there are several, and then recorded as failed with the reason. The loss of
-a whole machine is not a failure of its episode and is counted apart. For servers that are given up see scheduler.py,
-for where the processes run world_processes.py.
+up to `retries` times, on another server if there are several, and then recorded as failed with its fault and reason; at
+once if it is certain to fail again (faults.py), or if two tries have failed with the same exception. The loss of a
+whole machine is not a failure of its episode and is counted apart. For servers that are given up see scheduler.py, for
+where the processes run world_processes.py.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest
-from closedloop_plugin.core.state import Decision, EndReason
+from closedloop_plugin.core.state import Decision, EndReason, Fault
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.episode import EpisodeResult, blank_record
+from closedloop_plugin.runner.faults import DriverFailed, UnhealthyRun
 from closedloop_plugin.runner.responses import OpenRequest, ResponseService
 from closedloop_plugin.runner.scheduler import EpisodeScheduler
+from closedloop_plugin.runner.system_calls import end, start
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.unread_replies import UnreadReply
 from closedloop_plugin.runner.worker import WorkerConfig
@@ -84,6 +87,7 @@ class WorldPool:
     _workers: list[_WorkerHandle] = field(default_factory=list)
     _reasons: dict[str, None] = field(default_factory=dict)  # for which servers were given up
     _tries: Counter[str] = field(default_factory=Counter)
+    _exceptions: dict[str, str] = field(default_factory=dict)  # of the last failed try of an episode
     _machine_losses: Counter[str] = field(default_factory=Counter)
     _wait_note: str = ""
     _backend: tuple[str, str] = ("", "")
@@ -155,10 +159,17 @@ class WorldPool:
         death: ProcessDeath = worker.process.death()
         self._replace_lost(worker, death.reason, death.machine_lost)
 
-    def _replace_lost(self, worker: _WorkerHandle, reason: str, machine_lost: bool = False) -> None:
-        """Replace a world that failed, if there is work left, and retry its episode."""
+    def _replace_lost(
+        self,
+        worker: _WorkerHandle,
+        reason: str,
+        machine_lost: bool = False,
+        fault: Fault = Fault.WORLD,
+        certain: bool = False,
+    ) -> None:
+        """Replace a world that failed, if there is work left, and retry its episode unless it is `certain` to fail."""
         scheduler = self._scheduler
-        if not machine_lost:
+        if not machine_lost and fault is not Fault.DRIVER:
             scheduler.world_lost(worker.number, worker.task, worker.ready)
         self._kill(worker)
         self._workers.remove(worker)
@@ -173,27 +184,28 @@ class WorldPool:
             reason = f"{server}: {reason}"
         number = scheduler.replacement(worker.number, {w.number for w in self._workers})
         if number is None and not self._workers:
-            raise Ad2Error("; ".join(self._reasons))
+            raise UnhealthyRun("; ".join(self._reasons))
         self.on_restart(reason)
         if worker.task:
-            self._retry(worker.task, reason, machine_lost)
+            self._retry(worker.task, reason, machine_lost, fault, certain)
         if number is not None and len(scheduler.waiting) > sum(not w.task for w in self._placed()):
             self._workers.append(self._start(number))
 
-    def _retry(self, task: EpisodeTask, reason: str, machine_lost: bool) -> None:
+    def _retry(self, task: EpisodeTask, reason: str, machine_lost: bool, fault: Fault, certain: bool) -> None:
         counter, most = (self._machine_losses, MACHINE_LOSSES) if machine_lost else (self._tries, self.limits.retries)
         counter[task.key] += 1
-        if counter[task.key] <= most:
+        if counter[task.key] <= most and not certain:
             self._scheduler.waiting.appendleft(task)
             return
         conditions, (backend, version) = self.worker_config.conditions, self._backend
         record = blank_record(
             task=task,
             conditions=conditions,
-            end=EndReason.WORLD_FAILED,
+            end=EndReason.AGENT_FAILED if fault is Fault.DRIVER else EndReason.WORLD_FAILED,
             reason=reason,
             backend=backend,
             version=version,
+            fault=fault,
         )
         self.on_result(EpisodeResult(replace(record, counts={"retries": counter[task.key] - 1})))
 
@@ -251,7 +263,11 @@ class WorldPool:
     def _on_start(self, worker: _WorkerHandle, key: str, seed: int) -> None:
         self.on_start(key)
         if self.agent:
-            self.agent.start(key, seed)
+            try:
+                start(self.agent, key, seed)
+            except DriverFailed as exc:
+                self._replace_lost(worker, str(exc), fault=Fault.DRIVER, certain=True)
+                return
         worker.started = True
 
     def _end_episode(self, worker: _WorkerHandle, task: EpisodeTask) -> None:
@@ -259,7 +275,7 @@ class WorldPool:
         if worker.started:
             self.on_end(task.key)
             if self.agent:
-                self.agent.end(task.key)
+                end(self.agent, task.key)
         worker.started = False
 
     def _on_ask(
@@ -290,8 +306,11 @@ class WorldPool:
             result = replace(result, record=replace(record, counts={**record.counts, "retries": tries}))
         self.on_result(result)
 
-    def _on_failed(self, worker: _WorkerHandle, reason: str) -> None:
-        self._replace_lost(worker, reason)
+    def _on_failed(self, worker: _WorkerHandle, reason: str, fault: Fault, certain: bool) -> None:
+        if worker.task:  # the same exception again: a third try would not help
+            certain |= self._exceptions.get(worker.task.key) == reason
+            self._exceptions[worker.task.key] = reason
+        self._replace_lost(worker, reason, fault=fault, certain=certain)
 
     def _on_user(self, worker: _WorkerHandle, message: str) -> None:
         raise Ad2Error(message)

@@ -97,7 +97,7 @@ class EpisodeProgress:
         self.bar.set_postfix_str(" ".join(filter(None, (self._scores, restarts, self.life()))), refresh=False)
 
     def _score_text(self) -> str:
-        records = self.store.records
+        records = [record for record in self.store.records if not record.blamed]
         if not records:
             return ""
         score = sum(r.score_composed for r in records) / len(records)

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl
 from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.runner.faults import DriverFailed
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.errors import Ad2Error
+
+_log = logging.getLogger(__name__)
 
 
 def needs_interpreter(decision: Decision) -> bool:
     return decision.control is None and decision.error is None
+
+
+def start(agent: Agent, episode: str, seed: int) -> None:
+    """Agent.start. Raises DriverFailed instead of the agent's exceptions, except Ad2Error."""
+    try:
+        agent.start(episode, seed)
+    except Ad2Error:
+        raise
+    except Exception as exc:
+        raise DriverFailed(f"the agent {agent.name}: start() raised {type(exc).__name__}: {exc}") from exc
+
+
+def end(agent: Agent, episode: str) -> None:
+    """Agent.end. Its exceptions are logged: the episode has been driven, and its result counts."""
+    try:
+        agent.end(episode)
+    except Exception:
+        _log.warning("the agent %s: end() failed after episode %s", agent.name, episode, exc_info=True)
 
 
 def decide(agent: Agent, requests: Sequence[DecisionRequest]) -> list[Decision]:

@@ -10,7 +10,8 @@ Messages to the parent, tuples that begin with their kind:
     ("reply", UnreadReply | None)       a model's reply could not be read, or was read (None)
     ("decisions", bytes)                a block of lines of the episode's decision file
     ("done", EpisodeResult)             an episode ended
-    ("failed", reason)                  the world failed; this process ends, and a new one retries the episode
+    ("failed", reason, fault, certain)  the world failed; this process ends, and a new one retries the episode, unless
+                                        it is certain to fail again
     ("user", message)                   an error of the user (Ad2Error), which ends the run
 From the parent: WorkerConfig, then ("run", EpisodeTask), DecisionResponse, or the end of the pipe. Messages are
 pickled; the pipe is an inherited socket pair, to which no third process can write, or a connection that both ends have
@@ -35,14 +36,15 @@ from typing import Any
 from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.image_encoding import ImageEncoding
 from closedloop_plugin.core.sent_images import SentImages
-from closedloop_plugin.core.state import Decision
+from closedloop_plugin.core.state import Decision, Fault
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.decision_log import DecisionLog
 from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
 from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
+from closedloop_plugin.runner.faults import DriverFailed, fault_of, is_certain
 from closedloop_plugin.runner.garbage import collected_afterwards, keep_imports
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.system_calls import decide, interpret, needs_interpreter
+from closedloop_plugin.runner.system_calls import decide, end, interpret, needs_interpreter, start
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
 from closedloop_plugin.worlds.base import World, WorldError
@@ -127,13 +129,13 @@ def drive(
         hz = config.conditions.profile.hz
         all_observers.append(lambda tick: track.add(tick.truth, tick.control, reply_note(tick.decision, hz)))
     if responder.agent is not None:
-        responder.agent.start(task.key, task.driver_seed)
+        start(responder.agent, task.key, task.driver_seed)
     result = None
     try:
         result = run_episode(world, task, config.conditions, responder, all_observers, *([log] if log else []))
     finally:
         if responder.agent is not None:
-            responder.agent.end(task.key)
+            end(responder.agent, task.key)
         for recorder in recorders:
             recorder.close(result.record if result else None)
     if log is not None:
@@ -172,14 +174,14 @@ def serve(pipe: Connection) -> None:
     except (EOFError, BrokenPipeError, ConnectionResetError) as exc:
         # The parent is gone, or a world's own connection to its simulator.
         with contextlib.suppress(OSError):
-            pipe.send(("failed", _error_line(exc)))
+            pipe.send(_failure(exc))
     except Ad2Error as exc:
         pipe.send(("user", str(exc)))
     except OSError as exc:
         full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
-        pipe.send(("user", f"the disk is full: {exc}") if full else ("failed", _error_line(exc)))
+        pipe.send(("user", f"the disk is full: {exc}") if full else _failure(exc))
     except Exception as exc:
-        pipe.send(("failed", _error_line(exc)))
+        pipe.send(_failure(exc))
 
 
 def _serve(pipe: Connection, config: WorkerConfig) -> None:
@@ -235,9 +237,10 @@ class _Heartbeat:
             self.pipe.send(("beat", tick.truth.time_s, self.decisions))
 
 
-def _error_line(exc: Exception) -> str:
-    """An exception in one line with its origin; the traceback goes to the log."""
+def _failure(exc: Exception) -> tuple[str, str, Fault, bool]:
+    """The message about an exception, in one line with its origin; the traceback goes to the log."""
     traceback.print_exception(exc)
     last = traceback.extract_tb(exc.__traceback__)[-1]
-    where = "" if isinstance(exc, WorldError) else f" (in {Path(last.filename).name}, line {last.lineno})"
-    return f"{type(exc).__name__}: {exc}{where}"
+    where = f"{type(exc).__name__}: {exc} (in {Path(last.filename).name}, line {last.lineno})"
+    reason = str(exc) if isinstance(exc, DriverFailed) else f"{type(exc).__name__}: {exc}"
+    return "failed", reason if isinstance(exc, WorldError | DriverFailed) else where, fault_of(exc), is_certain(exc)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from closedloop_plugin.core.state import FAILED
 from closedloop_plugin.scoring.measures import (
     MEASURES,
     SIGNS,
@@ -290,10 +289,10 @@ def _notes(found: PairedRoutes, sides: tuple[ComparedRun, ComparedRun], tested: 
     for side, episodes, missing in zip(sides, found.episodes, found.missing, strict=True):
         if missing:
             notes.append(_missing_note(side.name, missing))
-        failed = Counter(e.end for e in side.episodes if e.end in FAILED)
-        if failed and rule == "common":
-            text = ", ".join(f"{n} {end}" for end, n in sorted(failed.items()))
-            notes.append(f"{side.name}: episodes without a valid drive are left out, not counted 0: {text}")
+        faults = Counter(e.official.fault for e in side.episodes if e.official.fault)
+        if faults:
+            text = ", ".join(f"{fault} {n}" for fault, n in sorted(faults.items()))
+            notes.append(f"{side.name}: episodes not driven are left out, not counted 0; by fault of: {text}")
         crashed = [e.official.route_id for e in episodes if e.official.crashed]
         if crashed and rule == "whole":
             notes.append(f"{side.name}: {len(crashed)} record(s) of a crash count as they are: {few(crashed)}")

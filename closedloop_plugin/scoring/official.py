@@ -190,6 +190,7 @@ def _extras(r: EpisodeRecord) -> dict[str, Any]:
         "experimental": r.map.get("experimental", False),
         "replaced": "program" in r.world and r.world.get("standard") != "kept" and bool(of_type(r.scenario)),
         "end": r.end,
+        "fault": r.blamed,
         "reason": r.reason,
         "seed": r.seed,
         "map": {name: r.map.get(name) for name in ("source", "sha256")},

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from closedloop_plugin.core.record import INFRACTIONS
+from closedloop_plugin.core.state import Fault
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.numbers import is_bounded
 
@@ -54,6 +55,8 @@ class OfficialRecord:
     junctions_passed: int | None = None
     experimental: bool = False  # the map's topology is uncertain: excluded from headline means
     replaced: bool = False  # a program took the place of the standard scenario: tests no ability
+    fault: str = ""  # what kept the episode from being driven (core.state.Fault): excluded from all means
+    reason: str = ""  # of the fault
 
     @property
     def key(self) -> tuple[str, int]:
@@ -185,8 +188,13 @@ def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
     replaced = raw.get("replaced", False)
     if not isinstance(replaced, bool):
         raise DataError(file, row, "ad2.replaced", "true or false", replaced)
+    fault, reason = raw.get("fault", ""), raw.get("reason", "")
+    if fault not in ("", *Fault):
+        raise DataError(file, row, "ad2.fault", f"one of {', '.join(Fault)}, or nothing", fault)
     return {
         "origin": origin,
+        "fault": str(fault),
+        "reason": str(reason),
         "version": str(raw.get("version", "")),
         "comfort": comfort,
         "junctions_passed": junctions,

@@ -1,9 +1,11 @@
 """The episodes of two runs that a comparison uses: routes that both were asked for, and what becomes of the others.
 
 Two rules:
-    common   only routes that both runs drove; an episode in which the world or the agent failed is left out and listed
+    common   only routes that both runs drove
     whole    every route that both runs were asked for: an episode without a record is 0 in Driving Score and Success
              Rate (Bench2Drive's rule for its 220 routes), and every record counts as it stands
+
+Under both, an episode of ours that was not driven by somebody's fault (core.state.Fault) is left out and listed.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from closedloop_plugin.core.state import FAILED
 from closedloop_plugin.scoring.measures import ComparedEpisode
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -71,8 +72,8 @@ def _usable(run: ComparedRun, rule: PairingRule) -> tuple[dict[str, list[Compare
     for (route, _), episode in sorted({e.official.key: e for e in run.episodes}.items()):
         if episode.official.experimental:
             excluded[route] = "experimental map"
-        elif rule == "common" and episode.end in FAILED:
-            excluded[route] = episode.end
+        elif episode.official.fault:
+            excluded[route] = f"fault of the {episode.official.fault}"
         else:
             by_route.setdefault(route, []).append(episode)
     return by_route, {route: reason for route, reason in excluded.items() if route not in by_route}
@@ -88,8 +89,9 @@ def _same_place(a: Sequence[ComparedEpisode], b: Sequence[ComparedEpisode]) -> b
 
 
 def _missing(run: ComparedRun, of_run: ByRoute, routes: Sequence[str]) -> list[tuple[str, int]]:
-    """Episodes without a record."""
+    """Episodes without a record; one that was not driven by somebody's fault has one."""
     present = {e.official.key for route in routes for e in of_run.get(route, ())}
+    present |= {e.official.key for e in run.episodes if e.official.fault}
     return [(route, k) for route in routes for k in range(run.repetitions) if (route, k) not in present]
 
 

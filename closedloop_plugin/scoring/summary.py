@@ -1,10 +1,13 @@
 """All scores of a set of records over a route file: the data of `ad2 drive score`.
 
     driving_score, success_rate, efficiency, comfortness, abilities, skill_score     also the keys of "intervals"
-    n_routes                      routes in the headline means; times repetitions: denominator of the first two
+    n_routes                      routes in the headline means
+    n_episodes                    (route, repetition) pairs in the headline means: denominator of the first two
     n_missing, missing            (route, repetition) pairs without a record
     n_records, n_duplicates       records scored; duplicates dropped (of two records of an episode the later counts)
     n_crashed, crashed            records whose status is a crash, or which never ended
+    n_faulted, faulted            episodes of ours that were not driven because a map, a program, the world, the driver
+                                  or an endpoint failed: excluded from every figure; "as_zero": the first two with them
     n_outside                     records of other routes or repetitions
     n_experimental, experimental  routes excluded from the headline means, and their own scores
     n_replaced                    records whose program took the place of the standard scenario: they test no ability
@@ -27,6 +30,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -151,6 +155,7 @@ def summarise(
         "metric_hz": one_rate([intervals_s[key] for key in comfort if key in intervals_s]),
         **_counted(headline, chosen),
         "experimental": _experimental(chosen, comfort, options),
+        "as_zero": _as_zero(headline, chosen),
         **_broken_down(headline, chosen),
         **_checked(checked),
         "notes": _notes(headline, chosen) + comfort_notes + checked.notes(),
@@ -171,13 +176,15 @@ class _ChosenRecords:
     duplicates: int
     outside: int
     experimental: frozenset[str]
+    faulted: Mapping[Key, OfficialRecord]
 
     def routes_of(self, experimental: bool) -> list[Route]:
         return [route for route in self.routes if (route.id in self.experimental) == experimental]
 
     def table(self, experimental: bool, comforts: Mapping[Key, float], options: ScoringOptions) -> _ScoreTable:
         keys = [(route.id, k) for route in self.routes_of(experimental) for k in range(self.repetitions)]
-        return _table({route.id: route for route in self.routes}, keys, self.records, comforts, options)
+        driven = [key for key in keys if key not in self.faulted]
+        return _table({route.id: route for route in self.routes}, driven, self.records, comforts, options)
 
 
 def _chosen(records: Sequence[OfficialRecord], routes: Sequence[Route], repetitions: int) -> _ChosenRecords:
@@ -186,7 +193,8 @@ def _chosen(records: Sequence[OfficialRecord], routes: Sequence[Route], repetiti
     scored = {key: r for key, r in kept.items() if key[0] in by_id and key[1] < repetitions}
     _check_routes(kept, scored, by_id, repetitions)
     experimental = frozenset(key[0] for key, r in scored.items() if r.experimental)
-    return _ChosenRecords(routes, repetitions, scored, duplicates, len(kept) - len(scored), experimental)
+    faulted = {key: r for key, r in scored.items() if r.fault}
+    return _ChosenRecords(routes, repetitions, scored, duplicates, len(kept) - len(scored), experimental, faulted)
 
 
 def _table(
@@ -213,16 +221,22 @@ def _broken_down(table: _ScoreTable, chosen: _ChosenRecords) -> dict[str, Any]:
 def _counted(table: _ScoreTable, chosen: _ChosenRecords) -> dict[str, Any]:
     crashed = [r for key in table.keys if (r := table.records.get(key)) and r.crashed]
     return {
-        "n_routes": len(chosen.routes_of(experimental=False)),
+        "n_routes": len({key[0] for key in table.keys}),
+        "n_episodes": len(table.keys),
         "n_duplicates": chosen.duplicates,
         "n_outside": chosen.outside,
         "n_experimental": len(chosen.experimental),
         "n_records": len(table.records),
         "n_missing": len(table.missing),
         "n_crashed": len(crashed),
+        "n_faulted": len(chosen.faulted),
         "n_replaced": sum(r.replaced for r in table.records.values()),
         "missing": [list(key) for key in table.missing],
         "crashed": [{"route": r.route_id, "repetition": r.repetition, "status": r.status} for r in crashed],
+        "faulted": [
+            {"route": r.route_id, "repetition": r.repetition, "fault": r.fault, "reason": r.reason}
+            for r in chosen.faulted.values()
+        ],
     }
 
 
@@ -248,7 +262,8 @@ def _versions(records: Mapping[Key, OfficialRecord]) -> dict[str, Any]:
 
 
 def _part(table: _ScoreTable, keys: Sequence[Key]) -> _ScoreTable:
-    return _table(table.routes, keys, table.records, table.comforts, table.options)
+    own = {*table.keys}
+    return _table(table.routes, [key for key in keys if key in own], table.records, table.comforts, table.options)
 
 
 def _one_origin(records: Sequence[OfficialRecord], profile: Profile) -> dict[str, Any]:
@@ -301,6 +316,15 @@ def _experimental(
         "driving_score": head["driving_score"],
         "success_rate": head["success_rate"],
     }
+
+
+def _as_zero(table: _ScoreTable, chosen: _ChosenRecords) -> dict[str, float] | None:
+    """Driving Score and Success Rate if faulted episodes counted 0, as the official script counts crashes."""
+    n = len(table.keys) + sum(key[0] not in chosen.experimental for key in chosen.faulted)
+    if n == len(table.keys):
+        return None
+    records = list(table.records.values())
+    return {"driving_score": driving_score(records, n), "success_rate": success_rate(records, n)}
 
 
 def _repetitions(table: _ScoreTable, routes: Sequence[Route], n: int) -> dict[str, Any] | None:
@@ -359,6 +383,7 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
         (duplicates, f"{duplicates} duplicate record(s) removed: the last of a route and repetition counts"),
         (outside, f"{outside} record(s) left out: their route or repetition is not among those to score"),
         (experimental, f"{len(experimental)} experimental route(s) excluded from every figure, scored separately"),
+        (chosen.faulted, _fault_note(table, chosen)),
         (missing, f"{len(missing)} episode(s) have no record: 0 in Driving Score and Success Rate, left out elsewhere"),
         (gaps, f"some records lack {', '.join(gaps)}: without a score they count 0, without lists they are no success"),
         (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {few(foreign, 5)}"),
@@ -372,6 +397,16 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
         (signs.partial, _junction_note(signs, table.options.traffic_signs)),
     ]  # fmt: skip
     return [text for condition, text in notes if condition]
+
+
+def _fault_note(table: _ScoreTable, chosen: _ChosenRecords) -> str:
+    causes = Counter(r.fault for r in chosen.faulted.values())
+    named = ", ".join(f"{cause} {n}" for cause, n in causes.most_common())
+    text = f"{len(chosen.faulted)} episode(s) not driven and left out of every figure, by fault of: {named}"
+    zero = _as_zero(table, chosen)
+    if zero is None:
+        return text
+    return f"{text}; as 0, Driving Score {zero['driving_score']:.2f}, Success Rate {zero['success_rate']:.2f}"
 
 
 def _junction_note(signs: AbilityScore, variant: str) -> str:

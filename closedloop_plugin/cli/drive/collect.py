@@ -264,7 +264,7 @@ def _drive(prepared: DriveRun, driver: DriverSetup) -> None:
 
     for record in drive(prepared, *remote(driver)):
         if record.end in FAILED:
-            show(f"left out: route {record.route_id}: {record.end}: {record.reason}", file=sys.stderr)
+            show(f"left out: route {record.route_id}: fault of the {record.blamed}: {record.reason}", file=sys.stderr)
 
 
 def _episodes_wanted(options: CollectOptions, total: int, frames: int, known: int) -> int:

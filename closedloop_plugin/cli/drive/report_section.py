@@ -146,14 +146,14 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
     rows: list[list[SectionCell | str]] = []
     for run in runs:
         found = run.scores
-        n = found["n_routes"] * run.results.repetitions
-        counts = SectionCell(str(n), f"({found['n_missing']} / {found['n_crashed']})")
+        absent = f"({found['n_missing']} / {found['n_crashed']} / {found['n_faulted']})"
+        counts = SectionCell(str(found["n_episodes"]), absent)
         name = f"{run.name} ({run.results.training.partition(' (')[0]})" if run.results.training else run.name
         cells = [_cell(found, score, mark=score in found["partial"]) for score in SCORES]
         rows.append([name, counts, *cells, str(found["n_inconsistent"])])
     references = _references(runs)
     rows += [_reference_row(row) for row in references]
-    headers = ["run", "episodes\n(missing/\ncrashed)", *(HEADERS[name] for name in SCORES), "inconsistent"]
+    headers = ["run", "episodes\n(missing/\ncrashed/\nfaulted)", *(HEADERS[name] for name in SCORES), "inconsistent"]
     if not any(run.scores["n_inconsistent"] for run in runs):
         headers, rows = headers[:-1], [row[:-1] for row in rows]
     series = [_series(run, run.scores, IN_PERCENT) for run in runs]
@@ -291,7 +291,9 @@ def _unsuccessful(run: ScoredRun) -> SectionTable:
             elif not record.success:
                 kinds = (name for name, texts in record.infractions.items() if texts)
                 hits = ", ".join(kind for kind in kinds if kind != "min_speed_infractions") or "none"
-                rows.append([route.id, str(k), route.scenario, record.status, f"{record.score:.2f}", hits])
+                score = NONE if record.fault else f"{record.score:.2f}"
+                status = f"fault of the {record.fault}" if record.fault else record.status
+                rows.append([route.id, str(k), route.scenario, status, score, hits])
     return SectionTable(
         title=f"{run.name}: routes without success",
         headers=["route", "rep", "scenario type", "status", "score", "infractions"],

@@ -144,7 +144,6 @@ def run(options: DriveRunOptions) -> int:
     from closedloop_plugin.cli.drive.prepared_run import prepare
     from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.cli.drive.selection import other_values, without_act
-    from closedloop_plugin.core.state import FAILED
     from closedloop_plugin.runner.run import AGAIN
     from closedloop_plugin.runner.run import run as drive
 
@@ -163,10 +162,10 @@ def run(options: DriveRunOptions) -> int:
         print(f"shard {options.shard}; join the shards with: ad2 merge OUT {options.out} ...")
     elif records:
         show(_where(options.out, records))
-    failed = [r for r in records if r.end in FAILED]
+    failed = [r for r in records if r.blamed]
     for record in failed:
         name = f"route {record.route_id} repetition {record.repetition}"
-        show(f"failed: {name}: {record.end}: {record.reason}", file=sys.stderr)
+        show(f"failed: {name}: fault of the {record.blamed}: {record.reason}", file=sys.stderr)
     if any(r.end in AGAIN for r in failed):
         print("to repeat episodes whose world or agent failed, add --retry-failed to the same command", file=sys.stderr)
     return 1 if failed or len(records) < len(prepared.run.tasks) else 0

@@ -272,12 +272,26 @@ def _row(name: str, values: dict[str, Any], intervals: dict[str, Any], unit: str
 
 
 def _counts(found: dict[str, Any]) -> str:
-    named = ("records", "missing", "crashed", "duplicates", "lost", "outside", "experimental", "inconsistent")
+    named = (
+        "records",
+        "missing",
+        "crashed",
+        "faulted",
+        "duplicates",
+        "lost",
+        "outside",
+        "experimental",
+        "inconsistent",
+    )
     line = ", ".join(f"{found.get('n_' + name, 0)} {name}" for name in named)
     crashed = "".join(f"\n  crashed: route {c['route']} rep {c['repetition']}: {c['status']}" for c in found["crashed"])
     missing = found["missing"]
     names = ", ".join(f"{route} rep {k}" for route, k in missing[:10]) + (" ..." if len(missing) > 10 else "")
-    return line + (f"\n  missing: {names}" if missing else "") + crashed
+    faulted = "".join(
+        f"\n  fault of the {f['fault']}: route {f['route']} rep {f['repetition']}: {f['reason']}"
+        for f in found["faulted"]
+    )
+    return line + (f"\n  missing: {names}" if missing else "") + crashed + faulted
 
 
 def _repetitions(found: dict[str, Any]) -> str:

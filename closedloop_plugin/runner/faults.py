@@ -1,0 +1,41 @@
+"""What is to blame when an episode ends with an exception, and whether another try can help."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from closedloop_plugin.core.state import Fault
+from closedloop_plugin.worlds.base import InvalidScene, WorldError
+from lmms_eval_ad2.errors import Ad2Error
+
+_PACKAGE = Path(__file__).parents[1]
+# Folders whose code depends on its input alone: an exception on the way through them comes again at every try.
+_CERTAIN = {Fault.MAP: _PACKAGE / "maps", Fault.PROGRAM: _PACKAGE / "scenarios"}
+_OF_THE_MACHINE = (WorldError, OSError, EOFError, MemoryError)
+
+
+class UnhealthyRun(Ad2Error):
+    """A drive was stopped because it would measure nothing: its world, driver or endpoint has to be repaired first."""
+
+    exit_code = 3
+
+
+class DriverFailed(Exception):
+    """The start of an agent raised an exception, which the text names."""
+
+
+def fault_of(exc: BaseException) -> Fault:
+    """The fault behind an exception that ended an episode."""
+    if isinstance(exc, DriverFailed):
+        return Fault.DRIVER
+    frames = [Path(frame.filename) for frame in traceback.extract_tb(exc.__traceback__)]
+    for fault, folder in _CERTAIN.items():
+        if any(folder in file.parents for file in frames):
+            return fault
+    return Fault.PROGRAM if isinstance(exc, InvalidScene) else Fault.WORLD
+
+
+def is_certain(exc: BaseException) -> bool:
+    """Whether the same episode would fail again: its map or program is at fault, not the machine or a connection."""
+    return not isinstance(exc, _OF_THE_MACHINE) and fault_of(exc) is not Fault.WORLD
