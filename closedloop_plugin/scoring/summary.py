@@ -381,8 +381,8 @@ def _junction_note(table: _ScoreTable) -> str:
         return ""
     note = (
         "Traffic_Signs and the Skill Score are partial: successes / records, because the junction test of "
-        f"{table.options.traffic_signs} needs the towns' maps for {signs.untested} record(s); with it, Traffic_Signs is "
-        f"{signs.at_least:.4f} to {signs.at_most:.4f}"
+        f"{table.options.traffic_signs} needs the towns' maps for {signs.untested} record(s); with it, Traffic_Signs "
+        f"is {signs.at_least:.4f} to {signs.at_most:.4f}"
     )
     skill = skill_score(table.skills)
     if skill is None or signs.percent is None:

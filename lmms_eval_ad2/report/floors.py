@@ -22,9 +22,9 @@ CHANCE = "ad2_chance"
 NAME = "random answers"
 COMPUTED = "floor_computed_from"  # key of RunSummary.about
 MEANING = (
-    "The lexical judge marks the words that an answer shares with its reference, from 10 to 100. A random answer is the "
-    "reference of another question of its kind: if references share their wording, as in the sample, its mark is high "
-    "(the floor rows), and only what a model has above it counts."
+    "The lexical judge marks the words that an answer shares with its reference, from 10 to 100. A random answer is "
+    "the reference of another question of its kind: where references share their wording, as in the sample, its mark "
+    "is high (the floor rows), and only what a model has above it counts."
 )
 
 Key = tuple[str, ...]  # the questions of a task, their judge and limit
