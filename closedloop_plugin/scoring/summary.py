@@ -33,7 +33,7 @@ from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, skill_score, skills
+from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, partial_note, skill_score, skills
 from closedloop_plugin.scoring.ceilings import beside
 from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sample_intervals
@@ -369,26 +369,9 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
         (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
         (replaced, f"{replaced} of {len(records)} record(s) test no ability: {REPLACED}"),
         (empty and replaced < len(records), f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
-        (signs.partial, _junction_note(table)),
+        (signs.partial, partial_note(table.skills, table.options.traffic_signs)),
     ]  # fmt: skip
     return [text for condition, text in notes if condition]
-
-
-def _junction_note(table: _ScoreTable) -> str:
-    """The ranges of Traffic_Signs and the Skill Score over all results of the tests that are not known."""
-    signs = table.skills["Traffic_Signs"]
-    if signs.at_least is None or signs.at_most is None:
-        return ""
-    note = (
-        "Traffic_Signs and the Skill Score are partial: successes / records, because the junction test of "
-        f"{table.options.traffic_signs} needs the towns' maps for {signs.untested} record(s); with it, Traffic_Signs "
-        f"is {signs.at_least:.4f} to {signs.at_most:.4f}"
-    )
-    skill = skill_score(table.skills)
-    if skill is None or signs.percent is None:
-        return note
-    low, high = (skill + (bound - signs.percent) / len(table.skills) for bound in (signs.at_least, signs.at_most))
-    return f"{note}, the Skill Score {low:.4f} to {high:.4f}"
 
 
 def _mean(values: Any) -> float | None:
