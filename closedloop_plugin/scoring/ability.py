@@ -196,3 +196,19 @@ def skill_score(found: Mapping[str, AbilityScore]) -> float | None:
     values = [skill.percent for skill in found.values()]
     known = [value for value in values if value is not None]
     return sum(known) / len(ABILITIES) if len(known) == len(ABILITIES) else None
+
+
+def partial_note(found: Mapping[str, AbilityScore], variant: str) -> str:
+    """Remark on a partial Traffic_Signs: its range over the results of the unknown tests, and the Skill Score's."""
+    signs, skill = found["Traffic_Signs"], skill_score(found)
+    if signs.at_least is None or signs.at_most is None or signs.percent is None:
+        return ""
+    note = (
+        "Traffic_Signs and the Skill Score are partial: successes / records, because the junction test of "
+        f"{variant} needs the towns' maps for {signs.untested} record(s); with it, Traffic_Signs is "
+        f"{signs.at_least:.4f} to {signs.at_most:.4f}"
+    )
+    if skill is None:
+        return note
+    low, high = (skill + (bound - signs.percent) / len(found) for bound in (signs.at_least, signs.at_most))
+    return f"{note}, the Skill Score {low:.4f} to {high:.4f}"

@@ -58,14 +58,13 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class ComparedEpisode:
-    """One episode in the official form, and what only our records have: end, drawn values, margins (None: unknown).
+    """One episode in the official form, and what only our records have: drawn values, margins (None: unknown).
 
     `bound`: of the share of its route up to the first junction, if known.
     """
 
     official: OfficialRecord
     scenario: str  # type of the standard route
-    end: str = ""  # EndReason; "" for official files
     drawn: bool = False  # whether its program drew values
     margins: Mapping[str, Any] | None = None
     bound: ShareBelow | None = None
@@ -79,7 +78,7 @@ class ComparedEpisode:
         if isinstance(record, OfficialRecord):
             return cls(record, record.scenario)
         official = from_episode(record)
-        return cls(official, record.scenario, record.end, bool(record.drawn), record.margins)
+        return cls(official, record.scenario, bool(record.drawn), record.margins)
 
 
 def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool, missing: Sequence[str] = ()) -> dict[str, Parts]:

@@ -30,20 +30,20 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, skill_score, skills
+from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, partial_note, skill_score, skills
 from closedloop_plugin.scoring.ceilings import beside
 from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sample_intervals
 from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
 from closedloop_plugin.scoring.efficiency import percents, route_efficiency
+from closedloop_plugin.scoring.faulted import faulted_facts, faulted_note
 from closedloop_plugin.scoring.junction_bounds import known_bounds
 from closedloop_plugin.scoring.official_record import REPLACED, OfficialRecord
 from closedloop_plugin.scoring.provenance import provenance
@@ -150,15 +150,19 @@ def summarise(
     comfort, comfort_notes = comforts(chosen.records, metric_info, comfort_mode, intervals_s)
     headline = chosen.table(experimental=False, comforts=comfort, options=options)
     checked = check([*chosen.records.values()], profile)
+    faults = faulted_facts([*headline.records.values()], len(headline.keys), chosen.faulted.values())
     return {
         **headline.headline(),
         "metric_hz": one_rate([intervals_s[key] for key in comfort if key in intervals_s]),
         **_counted(headline, chosen),
         "experimental": _experimental(chosen, comfort, options),
-        "as_zero": _as_zero(headline, chosen),
+        **faults,
         **_broken_down(headline, chosen),
         **_checked(checked),
-        "notes": _notes(headline, chosen) + comfort_notes + checked.notes(),
+        "notes": [text for text in [faulted_note(faults)] if text]
+        + _notes(headline, chosen)
+        + comfort_notes
+        + checked.notes(),
         **_rules(options, origin),
         "provenance": provenance(records, identity, profile.name, comfort_mode).facts(),
         "versions": _versions(chosen.records),
@@ -229,14 +233,9 @@ def _counted(table: _ScoreTable, chosen: _ChosenRecords) -> dict[str, Any]:
         "n_records": len(table.records),
         "n_missing": len(table.missing),
         "n_crashed": len(crashed),
-        "n_faulted": len(chosen.faulted),
         "n_replaced": sum(r.replaced for r in table.records.values()),
         "missing": [list(key) for key in table.missing],
         "crashed": [{"route": r.route_id, "repetition": r.repetition, "status": r.status} for r in crashed],
-        "faulted": [
-            {"route": r.route_id, "repetition": r.repetition, "fault": r.fault, "reason": r.reason}
-            for r in chosen.faulted.values()
-        ],
     }
 
 
@@ -318,15 +317,6 @@ def _experimental(
     }
 
 
-def _as_zero(table: _ScoreTable, chosen: _ChosenRecords) -> dict[str, float] | None:
-    """Driving Score and Success Rate if faulted episodes counted 0, as the official script counts crashes."""
-    n = len(table.keys) + sum(key[0] not in chosen.experimental for key in chosen.faulted)
-    if n == len(table.keys):
-        return None
-    records = list(table.records.values())
-    return {"driving_score": driving_score(records, n), "success_rate": success_rate(records, n)}
-
-
 def _repetitions(table: _ScoreTable, routes: Sequence[Route], n: int) -> dict[str, Any] | None:
     """Mean and sample standard deviation (n - 1) over the scores of the repetitions; None for one repetition."""
     if n < 2:
@@ -383,7 +373,6 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
         (duplicates, f"{duplicates} duplicate record(s) removed: the last of a route and repetition counts"),
         (outside, f"{outside} record(s) left out: their route or repetition is not among those to score"),
         (experimental, f"{len(experimental)} experimental route(s) excluded from every figure, scored separately"),
-        (chosen.faulted, _fault_note(table, chosen)),
         (missing, f"{len(missing)} episode(s) have no record: 0 in Driving Score and Success Rate, left out elsewhere"),
         (gaps, f"some records lack {', '.join(gaps)}: without a score they count 0, without lists they are no success"),
         (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {few(foreign, 5)}"),
@@ -394,29 +383,9 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
         (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
         (replaced, f"{replaced} of {len(records)} record(s) test no ability: {REPLACED}"),
         (empty and replaced < len(records), f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
-        (signs.partial, _junction_note(signs, table.options.traffic_signs)),
+        (signs.partial, partial_note(table.skills, table.options.traffic_signs)),
     ]  # fmt: skip
     return [text for condition, text in notes if condition]
-
-
-def _fault_note(table: _ScoreTable, chosen: _ChosenRecords) -> str:
-    causes = Counter(r.fault for r in chosen.faulted.values())
-    named = ", ".join(f"{cause} {n}" for cause, n in causes.most_common())
-    text = f"{len(chosen.faulted)} episode(s) not driven and left out of every figure, by fault of: {named}"
-    zero = _as_zero(table, chosen)
-    if zero is None:
-        return text
-    return f"{text}; as 0, Driving Score {zero['driving_score']:.2f}, Success Rate {zero['success_rate']:.2f}"
-
-
-def _junction_note(signs: AbilityScore, variant: str) -> str:
-    if signs.at_least is None or signs.at_most is None:
-        return ""
-    return (
-        "Traffic_Signs and the Skill Score are partial: successes / records, because the junction test of "
-        f"{variant} needs the towns' maps for {signs.untested} record(s); with it, Traffic_Signs is "
-        f"{signs.at_least:.4f} to {signs.at_most:.4f}"
-    )
 
 
 def _mean(values: Any) -> float | None:

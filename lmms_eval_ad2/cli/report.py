@@ -135,6 +135,10 @@ def run(options: ReportOptions) -> int:
     paths = [path for path in paths if path not in covered or report.holds_runs(path)]
     # Reports on stderr what it leaves out.
     runs = report.with_floors(report.load(paths)) if paths else []
+    known = dict.fromkeys(task.benchmark for each in runs for task in each.tasks.values())
+    if own and not own.keys() & known:
+        have = f"the runs have {', '.join(known)}" if known else "there is no run of a benchmark in these paths"
+        raise Ad2Error(f"{options.published_file}: rows of {', '.join(own)}, but {have}")
     if options.routes and not sections:
         raise Ad2Error("--routes names the routes of driven results; there are none in these paths")
     if options.json:

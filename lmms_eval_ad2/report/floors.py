@@ -21,6 +21,11 @@ LEXICAL = "lexical"
 CHANCE = "ad2_chance"
 NAME = "random answers"
 COMPUTED = "floor_computed_from"  # key of RunSummary.about
+MEANING = (
+    "The lexical judge marks the words that an answer shares with its reference, from 10 to 100. A random answer is "
+    "the reference of another question of its kind: where references share their wording, as in the sample, its mark "
+    "is high (the floor rows), and only what a model has above it counts."
+)
 
 Key = tuple[str, ...]  # the questions of a task, their judge and limit
 
@@ -48,6 +53,12 @@ def with_floors(runs: Sequence[RunSummary]) -> list[RunSummary]:
                 about[SHARDS] = run.about[SHARDS]
             floors.append(RunSummary(run.folder / NAME, name, about, tasks))
     return [*runs, *floors]
+
+
+def meaning_of_floors(runs: Sequence[RunSummary]) -> list[str]:
+    """What scores of the lexical judge mean, if the runs have any."""
+    judged = any(is_lexical(task.judge) and not task.open_ended for run in runs for task in run.tasks.values())
+    return [MEANING] if judged else []
 
 
 def missing_floors(runs: Sequence[RunSummary]) -> list[str]:

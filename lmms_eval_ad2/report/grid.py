@@ -120,8 +120,8 @@ def _build(
     wanted = [group for group in groups if group.used(layout.parts) and fits(layout, group)]
     layout = with_extras(layout, wanted)
     ours = rows_of(layout, wanted)
-    # A row without a value in the paper's columns belongs to another table.
-    core = set(printed.columns) if printed else {column.key for column in layout.columns}
+    # A row without a value in the paper's columns belongs to another table; a user's benchmark has no other one.
+    core = set(printed.columns) if printed and printed is not own else {column.key for column in layout.columns}
     ours = [row for row in ours if any(row[2].get(key) is not None for key in core)]
     if not ours:
         return None

@@ -15,7 +15,7 @@ from lmms_eval_ad2.printed import printable
 from lmms_eval_ad2.report import compact
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.cell_text import NGRAM, NONE, clusters, counts, interval, number, official
-from lmms_eval_ad2.report.floors import missing_floors
+from lmms_eval_ad2.report.floors import meaning_of_floors, missing_floors
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, grids
 from lmms_eval_ad2.report.published import PublishedTable
 from lmms_eval_ad2.report.repeat_grids import repeat_grids
@@ -194,4 +194,4 @@ def warnings(runs: Sequence[RunSummary]) -> list[str]:
     for run in runs:
         blocks = {f"{run.name}, {task.name}": task.coordinates for task in run.tasks.values()}
         notes += misfit_warnings(blocks)
-    return notes + missing_floors(runs)
+    return notes + meaning_of_floors(runs) + missing_floors(runs)

@@ -44,6 +44,13 @@ def test_report_as_text(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "InternVL3-8B" not in out and max(map(len, out.splitlines())) <= 100
 
 
+def test_published_rows_of_a_benchmark_without_a_run_are_one_line(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rows.yaml"
+    file.write_text("town_sings: {paper: x, columns: [signs], rows: [[Model X, 40]]}")
+    with pytest.raises(Ad2Error, match=r"rows\.yaml: rows of town_sings, but the runs have ad2_bench"):
+        ad2(["report", runs, "--published-file", file])
+
+
 def test_unparsed_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [sample(f"s{i}", 0.0, raw="I would say it is red", status="unparsed", reason="no_verdict") for i in range(3)]
     tasks = {"t": task("ad2_bench", "perception_base", cell(0.0, n=4, unparsed=3))}

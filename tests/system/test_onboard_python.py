@@ -16,7 +16,7 @@ FILES = sorted(ONBOARD.glob("*.py"))
 # Imports allowed besides the standard library, at the top or where needed.
 MORE = {
     "ros1.py": {"rospy", "roslib", "genpy", "geometry_msgs", "nav_msgs", "sensor_msgs", "std_msgs"},
-    "ros2.py": {"rclpy", "rosidl_runtime_py", "geometry_msgs", "nav_msgs", "sensor_msgs", "std_msgs"},
+    "ros2.py": {"rclpy", "geometry_msgs", "nav_msgs", "sensor_msgs", "std_msgs"},
     "jpeg.py": {"PIL", "cv2", "numpy"},
 }
 

@@ -46,6 +46,7 @@ IMPORTS_BY_NAME = {
     "closedloop_plugin/agents/custom.py",  # --agent MODULE:CALLABLE
     "closedloop_plugin/agents/make.py",
     "closedloop_plugin/robots/onboard/io.py",  # the user's vehicle file
+    "closedloop_plugin/robots/onboard/ros2.py",  # the package of a message, from the user's vehicle file
     "closedloop_plugin/runner/recipe.py",  # --world MODULE:CLASS
     "lmms_eval_ad2/errors.py",
     "lmms_eval_ad2/harness/plugin.py",

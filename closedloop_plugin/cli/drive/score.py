@@ -272,17 +272,7 @@ def _row(name: str, values: dict[str, Any], intervals: dict[str, Any], unit: str
 
 
 def _counts(found: dict[str, Any]) -> str:
-    named = (
-        "records",
-        "missing",
-        "crashed",
-        "faulted",
-        "duplicates",
-        "lost",
-        "outside",
-        "experimental",
-        "inconsistent",
-    )
+    named = "records missing crashed faulted duplicates lost outside experimental inconsistent".split()
     line = ", ".join(f"{found.get('n_' + name, 0)} {name}" for name in named)
     crashed = "".join(f"\n  crashed: route {c['route']} rep {c['repetition']}: {c['status']}" for c in found["crashed"])
     missing = found["missing"]

@@ -16,7 +16,6 @@ from closedloop_plugin.robots.onboard import ros_messages
 from closedloop_plugin.robots.onboard.io import VehicleIO, VehicleNotReady
 from closedloop_plugin.robots.onboard.ros1_master import RosMasterMonitor, call
 
-_FRAME_AGE_MAX_S = 1.0  # an older header stamp is ignored: it comes from another clock
 # agilexrobotics/limo_ros, limo_base/msg/LimoStatus.msg, so that its workspace need not be sourced
 LIMO_STATUS = "limo_base/LimoStatus"
 _LIMO_STATUS = """std_msgs/Header header
@@ -92,7 +91,7 @@ class Ros1IO(VehicleIO):
     def _subscribe(self, topics: Dict[str, Any], pictures: ros_messages.LatestCameraFrame) -> None:
         def on_frame(message: Any) -> None:
             age_s = rospy.get_time() - message.header.stamp.to_sec()
-            pictures.put(time.monotonic() - (age_s if 0 <= age_s < _FRAME_AGE_MAX_S else 0.0), message)
+            pictures.put(time.monotonic() - ros_messages.frame_age(age_s), message)
             self.wake()
 
         self._listen(topics["camera"], Image if pictures.raw else CompressedImage, on_frame)

@@ -7,6 +7,8 @@ from typing import Any, Dict, Iterable, Optional, Tuple
 from closedloop_plugin.robots.onboard import jpeg
 from closedloop_plugin.robots.onboard.io import LATEST_S, VehicleNotReady
 
+FRAME_AGE_MAX_S = 1.0  # an older header stamp is ignored: it comes from another clock
+
 
 class LatestMessage:
     """The newest message of a topic; None if it is older than LATEST_S."""
@@ -65,6 +67,11 @@ class LatestCameraFrame:
         if len(data) > self._most:
             raise jpeg.InvalidCameraImage(f"a frame of {len(data)} bytes; frame_max_bytes is {self._most}")
         return data, width, height
+
+
+def frame_age(age_s: float) -> float:
+    """The age of a frame by its header stamp, s; 0 for an age that is none."""
+    return age_s if 0 <= age_s < FRAME_AGE_MAX_S else 0.0
 
 
 def counts(camera: Optional[LatestCameraFrame], odom: LatestMessage, state: LatestMessage) -> Dict[str, int]:

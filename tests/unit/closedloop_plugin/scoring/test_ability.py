@@ -9,6 +9,7 @@ import pytest
 from support.closedloop.scored import record
 
 from closedloop_plugin.core.routes import read_routes
+from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.scoring.ability import (
     ABILITIES,
     ShareBelow,
@@ -37,6 +38,11 @@ def test_abilities_have_the_official_numbers_of_types() -> None:
     assert of_type("EnterActorFlow") == ("Merging", "Traffic_Signs")
     assert of_type("BlockedIntersection") == ("Emergency_Brake", "Traffic_Signs")
     assert of_type("nothing") == ()
+
+
+def test_abilities_have_the_types_of_the_catalogue() -> None:
+    for name, types in ABILITIES.items():
+        assert types == {kind for kind, info in CATALOGUE.items() if name in info.abilities}
 
 
 def test_every_type_of_the_routes_has_an_ability(data_dir: Path) -> None:

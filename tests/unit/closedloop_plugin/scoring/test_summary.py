@@ -68,6 +68,20 @@ def test_pdm_lite_traffic_signs_without_and_with_junctions(pdm) -> None:
     assert new["abilities"]["Traffic_Signs"] == pytest.approx(100 * 91 / 95)
 
 
+def test_a_partial_skill_score_has_its_range_in_the_notes() -> None:
+    """Two junction tests unknown, one success: (1 + 0) / 4 to (1 + 2) / 4; the four other abilities are 100 %."""
+    names = ("Accident", "HighwayExit", "ControlLoss", "InvadingTurn", "T_Junction", "T_Junction")
+    routes = [route(str(i), name) for i, name in enumerate(names)]
+    hit = {"collisions_vehicle": ["x"]}
+    records = [record(str(i), scenario=name, infractions=hit if i == 5 else {}) for i, name in enumerate(names)]
+    found = summarise(records, routes, B2D)
+    assert (found["partial"], found["abilities"]["Traffic_Signs"]) == (["Traffic_Signs", "skill_score"], 50.0)
+    (note,) = [note for note in found["notes"] if "partial" in note]
+    assert note.endswith(
+        "2 record(s); with it, Traffic_Signs is 25.0000 to 75.0000, the Skill Score 85.0000 to 95.0000"
+    )
+
+
 def test_repetitions_use_one_definition_of_traffic_signs(pdm) -> None:
     """The second repetition drives 40 % of each route: its junction tests need maps, so neither has one."""
     records, routes, _ = pdm

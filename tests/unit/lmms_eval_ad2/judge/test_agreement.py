@@ -55,15 +55,15 @@ def test_runs_are_compared_one_by_one_and_averaged() -> None:
 
 def test_the_winner_of_the_mean_mark_by_hand() -> None:
     """1: a wins two of three runs, b has the higher mean (4.67 to 6). 2: equal means. 3: a mark is missing."""
-    votes = [HumanVotes("g", i, AB, (winner,)) for i, winner in (("1", "a"), ("2", "b"), ("3", "b"))]
+    votes = [HumanVotes("g", i, AB, (winner,)) for i, winner in (("1", "a"), ("2", "b"), ("3", "a"))]
     ratings = [
         *rated("g", "1", run="r1", a=7, b=5), *rated("g", "1", run="r2", a=6, b=4),
         *rated("g", "1", run="r3", a=1, b=9),
         *rated("g", "2", run="r1", a=8, b=4), *rated("g", "2", run="r2", a=4, b=8),
-        *rated("g", "3", run="r1", a=None, b=8), *rated("g", "3", run="r2", a=6, b=5),
+        *rated("g", "3", run="r1", a=None, b=8), *rated("g", "3", run="r2", a=7, b=5),
     ]  # fmt: skip
     g = compare(ratings, votes, "mean-score")["g"]
-    assert g.hits == [0, 0, 1] and g.consistency == pytest.approx(1 / 3)  # 3: a 6, b 6.5
+    assert g.hits == [0, 0, 1] and g.consistency == pytest.approx(1 / 3)  # 3: a 7, b 6.5; a missing mark is no 0
     assert (g.n_judgements, g.judge_ties, g.unrated) == (3, 1, 0)
     by_run = compare(ratings, votes)["g"]
     assert by_run.hits[0] == pytest.approx(2 / 3)

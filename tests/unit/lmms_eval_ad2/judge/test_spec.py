@@ -50,6 +50,7 @@ def test_a_spec_string_for_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "sk-123" not in repr(e) + repr(judge.describe()) + repr(vars(judge))
     assert llm("openai:gpt-4o-2024-11-20").endpoint.base_url == "https://api.openai.com/v1"
     assert llm("openai:model=4").label == "openai:4"
+    assert (judge.sampling.temperature, judge.sampling.seed) == (0.0, 0)  # CODA-LM 5.1, AD2-Bench A.4
 
 
 def test_a_key_in_another_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from lmms_eval_ad2 import report
 from lmms_eval_ad2.judge.backends.lexical import rouge_l, tokens
 from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.report import tables
-from lmms_eval_ad2.report.floors import missing_floors, with_floors
+from lmms_eval_ad2.report.floors import MEANING, missing_floors, with_floors
 
 TEXTS = ("a red car turns left", "a red bus turns right")
 
@@ -41,6 +41,7 @@ def test_the_floor_is_what_the_other_reference_gets(tmp_path: Path) -> None:
     text = tables.render(runs)
     rows = [line.split()[0] for line in text.splitlines() if f" {10 * mark:.1f}" in line]
     assert rows == ["random"] and "no chance floor" not in text
+    assert MEANING in " ".join(text.split())
     assert with_floors(runs) == runs  # nothing is missing any more
 
 
@@ -55,6 +56,7 @@ def test_other_judges_have_no_computed_floor(tmp_path: Path) -> None:
     run_folder(tmp_path / "run", judge="openai:gpt-4o-2024-11-20")
     runs = with_floors(report.load([tmp_path]))
     assert len(runs) == 1 and missing_floors(runs) == []
+    assert "lexical judge" not in tables.render(runs)
 
 
 def test_a_floor_that_cannot_be_computed_is_named_with_its_command(tmp_path: Path) -> None:

@@ -229,6 +229,16 @@ def test_published_rows_of_an_own_benchmark_are_below_its_runs(tmp_path: Path) -
     assert [row.kind for row in plain.rows] == ["run"]
 
 
+def test_a_run_stays_in_the_table_if_the_published_rows_have_other_columns(tmp_path: Path) -> None:
+    file = tmp_path / "rows.yaml"
+    file.write_text("town_signs: {paper: x, columns: [advice], rows: [[Model X, 40]]}")
+    write_run(tmp_path / "r", summary({"signs": task("town_signs", "signs", cell(50.0))}))
+    (grid,) = grids(load([tmp_path / "r"]), own=published.own_tables(file))
+    assert [(row.kind, [c.official if c else None for c in row.cells]) for row in grid.rows] == [
+        ("run", [50.0, None]), ("published", [None, 40.0]),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

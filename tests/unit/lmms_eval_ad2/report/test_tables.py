@@ -220,6 +220,13 @@ def test_mean_of_cells() -> None:
     assert (incomplete.official, incomplete.strict, incomplete.ci) == (None, None, None)
 
 
+def test_the_final_score_of_coda_lm_is_the_mean_of_its_three_tasks(tmp_path: Path) -> None:
+    scores = {"general": 30.0, "region": 60.0, "suggestion": 75.0}
+    tasks = {part: task("coda_lm", part, cell(score, judge=GPT4O)) for part, score in scores.items()}
+    grid = grid_of(loaded(tmp_path, summary(tasks, judge=GPT4O)), "coda_lm/2")
+    assert list(figures(grid, grid.rows[0]).values()) == [30, 75, 60, 55]  # General, Suggestion, Regional, Final
+
+
 def test_both_scores_with_counts_and_reasons_are_shown(tmp_path: Path) -> None:
     text = tables.render(loaded(tmp_path, summary(ad2_tasks("lexical"), judge="lexical")), wide=True)
     base = text[text.index("AD2-Bench: basic perception") :].splitlines()
