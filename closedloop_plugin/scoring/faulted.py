@@ -19,14 +19,16 @@ def faulted_facts(driven: Sequence[OfficialRecord], n: int, faulted: Collection[
     driven, n: the records behind the headline, and its denominator. as_zero: Driving Score and Success Rate if the
     `faulted` episodes counted 0, as crashes do in the official script; None without any.
     """
-    total = n + len(faulted)
-    zero = {"driving_score": driving_score(driven, total), "success_rate": success_rate(driven, total)}
+    zero = None
+    if faulted:
+        total = n + len(faulted)
+        zero = {"driving_score": driving_score(driven, total), "success_rate": success_rate(driven, total)}
     return {
         "n_faulted": len(faulted),
         "faulted": [
             {"route": r.route_id, "repetition": r.repetition, "fault": r.fault, "reason": r.reason} for r in faulted
         ],
-        "as_zero": zero if faulted else None,
+        "as_zero": zero,
     }
 
 

@@ -6,8 +6,7 @@
     n_missing, missing            (route, repetition) pairs without a record
     n_records, n_duplicates       records scored; duplicates dropped (of two records of an episode the later counts)
     n_crashed, crashed            records whose status is a crash, or which never ended
-    n_faulted, faulted            episodes of ours that were not driven because a map, a program, the world, the driver
-                                  or an endpoint failed: excluded from every figure; "as_zero": the first two with them
+    n_faulted, faulted, as_zero   episodes not driven by somebody's fault, in no figure (faulted.py)
     n_outside                     records of other routes or repetitions
     n_experimental, experimental  routes excluded from the headline means, and their own scores
     n_replaced                    records whose program took the place of the standard scenario: they test no ability
@@ -43,7 +42,7 @@ from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sa
 from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
 from closedloop_plugin.scoring.efficiency import percents, route_efficiency
-from closedloop_plugin.scoring.faulted import faulted_facts, faulted_note
+from closedloop_plugin.scoring.faulted import faulted_facts, faulted_notes
 from closedloop_plugin.scoring.junction_bounds import known_bounds
 from closedloop_plugin.scoring.official_record import REPLACED, OfficialRecord
 from closedloop_plugin.scoring.provenance import provenance
@@ -159,10 +158,7 @@ def summarise(
         **faults,
         **_broken_down(headline, chosen),
         **_checked(checked),
-        "notes": [text for text in [faulted_note(faults)] if text]
-        + _notes(headline, chosen)
-        + comfort_notes
-        + checked.notes(),
+        "notes": faulted_notes(faults) + _notes(headline, chosen) + comfort_notes + checked.notes(),
         **_rules(options, origin),
         "provenance": provenance(records, identity, profile.name, comfort_mode).facts(),
         "versions": _versions(chosen.records),

@@ -271,9 +271,11 @@ def _row(name: str, values: dict[str, Any], intervals: dict[str, Any], unit: str
     return [title + unit + (" (partial)" if partial else ""), _number(values[name], 4), text]
 
 
+_COUNTED = ("records", "missing", "crashed", "faulted", "duplicates", "lost", "outside", "experimental", "inconsistent")
+
+
 def _counts(found: dict[str, Any]) -> str:
-    named = "records missing crashed faulted duplicates lost outside experimental inconsistent".split()
-    line = ", ".join(f"{found.get('n_' + name, 0)} {name}" for name in named)
+    line = ", ".join(f"{found.get('n_' + name, 0)} {name}" for name in _COUNTED)
     crashed = "".join(f"\n  crashed: route {c['route']} rep {c['repetition']}: {c['status']}" for c in found["crashed"])
     missing = found["missing"]
     names = ", ".join(f"{route} rep {k}" for route, k in missing[:10]) + (" ..." if len(missing) > 10 else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from support.closedloop.runs import run_into, tasks, worker_config
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import Decision, EndReason
+from closedloop_plugin.core.state import Decision, EndReason, Fault
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.early_stop import EarlyStop, RunEndedEarly
 from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions, blank_record
@@ -96,6 +97,41 @@ def test_the_error_counts_results_that_are_kept_after_it(store: EpisodeStore) ->
     )
     stop.add(EpisodeResult(record))  # of another world
     assert " 1 episode is safe, those in progress were not saved. When" in str(found.value)
+
+
+def failed(store: EpisodeStore, route: int, reason: str, fault: Fault = Fault.WORLD) -> EpisodeResult:
+    end = EndReason.WORLD_FAILED
+    record = blank_record(tasks()[route], EvaluationConditions(profile("bench2advlm")), end, reason, "fake", "1", fault)
+    return EpisodeResult(record)
+
+
+def test_three_first_episodes_that_fail_for_one_cause_stop_the_run(store: EpisodeStore) -> None:
+    stop = early_stop(store, after=20)
+    stop.add(failed(store, 0, "route 101: no memory"))
+    stop.add(failed(store, 1, "route 102: no memory"))
+    with pytest.raises(RunEndedEarly, match="the first 3 episodes failed for one cause, a fault of the world: route 103: "
+                       "no memory.*0 episodes are safe, the failed ones were not saved") as found:  # fmt: skip
+        stop.add(failed(store, 2, "route 103: no memory"))
+    assert found.value.exit_code == 3
+
+
+def test_failures_of_several_causes_or_after_a_drive_are_kept(store: EpisodeStore) -> None:
+    stop = early_stop(store, after=20)
+    for route, reason in enumerate(("no memory", "lost", "no memory", "no memory", "no memory", "no memory")):
+        stop.add(failed(store, route, reason))
+    stop.finish()
+    assert [record.reason for record in store.records] == ["no memory", "lost", *["no memory"] * 4]
+
+
+def test_failures_are_kept_once_an_episode_was_driven(store: EpisodeStore) -> None:
+    stop = early_stop(store, after=20)
+    stop.add(failed(store, 0, "lost"))
+    driven = failed(store, 1, "").record
+    stop.add(EpisodeResult(replace(driven, end=EndReason.COMPLETED, fault="")))
+    for route in (2, 3, 4, 5):
+        stop.add(failed(store, route, "lost"))
+    stop.finish()
+    assert [record.route_id for record in store.records] == ["101", "102", "103", "104", "105", "106"]
 
 
 def test_zero_never_stops(store: EpisodeStore) -> None:

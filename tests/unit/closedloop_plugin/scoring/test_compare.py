@@ -187,13 +187,13 @@ def test_failed_episodes_are_listed_and_not_counted_as_0() -> None:
     assert found.routes == ["1"]
     assert (row(found, "driving_score").a, row(found, "driving_score").b) == (80.0, 40.0)
     assert found.left_out == {
-        "world failed in threat": ["2"],
-        "invalid episode in threat": ["3"],
+        "fault of the world in threat": ["2"],
+        "fault of the program in threat": ["3"],
         "only in standard": ["4"],
         "experimental map in standard": ["6"],
         "only in threat": ["7", "5"],
     }
-    assert any("1 invalid episode, 1 world failed" in note for note in found.notes)
+    assert any("by fault of: program 1, world 1" in note for note in found.notes)
     begun = compare(compared_run("standard", ["1", "2"], a[:1]), compared_run("threat", ["1", "2"], b[:1]))
     assert begun.left_out == {"no record in standard": ["2"]}
 

@@ -52,8 +52,19 @@ def test_a_missing_repetition_counts_0_too() -> None:
     assert spread is None, "only one repetition has a record"
 
 
-def test_crashed_records_count_as_they_stand() -> None:
+def test_a_fault_of_the_world_is_no_drive_of_its_driver() -> None:
     crash = episode("1", end=EndReason.WORLD_FAILED, status="Failed - Simulation crashed", score_composed=0.0)
+    a = run_of("a", ["1", "2"], [crash, episode("2")], repetitions=1)
+    b = run_of("b", ["1", "2"], [episode("1"), episode("2")])
+    found = pair_routes(a, b, "whole")
+    assert (list(found.routes), found.left_out) == (["2"], {"fault of the world in a": ["1"]})
+    again = episode("1", repetition=1)
+    both = run_of("a", ["1"], [crash, again], repetitions=2)
+    assert pair_routes(both, run_of("b", ["1"], [episode("1")]), "whole").missing[0] == []
+
+
+def test_crashed_records_of_official_files_count_as_they_stand() -> None:
+    crash = record("1", status="Failed - Simulation crashed", score=0.0)
     a, b = run_of("a", ["1"], [crash]), run_of("b", ["1"], [record("1")])
     assert figure(a, b, "driving_score") == (0.0, 100.0, 1)
     assert any("1 record(s) of a crash count as they are: 1" in note for note in compare(a, b, rule="whole").notes)

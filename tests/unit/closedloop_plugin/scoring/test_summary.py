@@ -290,6 +290,28 @@ def test_our_records_contain_comfort_origin_and_versions() -> None:
     assert found["versions"]["records"] == ["world 1, lmms-eval-ad2 0.1.0"]
 
 
+def test_an_episode_that_was_not_driven_is_in_no_figure_and_named_with_its_fault() -> None:
+    lost = episode("2", end="world failed", status="Failed - Simulation crashed", score_composed=0.0, score_route=0.0,
+                   reason="killed", fault="world")  # fmt: skip
+    old = episode("3", end="agent failed", status="Failed - Agent crashed", score_composed=0.0, score_route=0.0)
+    hit = episode("4", score_composed=60.0, score_penalty=0.6, infractions={"collisions_vehicle": ["hit at (1, 2)"]})
+    records = [from_episode(one) for one in (episode("1"), lost, old, hit)]
+    found = summarise(records, [route(name) for name in "12345"], B2D)
+    # Driven: 100 and 60; route 5 has no record and counts 0. Routes 2 and 3 count only in as_zero: 160 / 5.
+    assert (found["driving_score"], found["success_rate"]) == (pytest.approx(160 / 3), pytest.approx(100 / 3))
+    assert found["as_zero"] == {"driving_score": pytest.approx(32.0), "success_rate": pytest.approx(20.0)}
+    assert (found["n_routes"], found["n_episodes"], found["n_missing"], found["n_faulted"]) == (3, 3, 1, 2)
+    assert found["n_crashed"] == 0 and [row["n"] for row in found["types"]] == [3]
+    assert [(one["route"], one["fault"], one["reason"]) for one in found["faulted"]] == [
+        ("2", "world", "killed"), ("3", "driver", "")]  # fmt: skip
+    assert found["notes"][0] == (
+        "2 episode(s) not driven, by fault of: world 1, driver 1; in no figure (counted as 0: Driving Score 32.00, "
+        "Success Rate 20.00)"
+    )
+    text = render(found, "routes.xml")
+    assert "fault of the world: route 2 rep 0: killed" in text and "2 faulted" in text
+
+
 def test_experimental_routes_are_scored_separately() -> None:
     bad = episode("2", score_composed=0.0, score_route=0.0, status="Failed", map={"experimental": True})
     found = summarise([from_episode(episode()), from_episode(bad)], [route("1"), route("2")], B2D)
