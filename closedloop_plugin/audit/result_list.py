@@ -22,6 +22,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
+from lmms_eval_ad2.storage.untrusted_yaml import read_yaml
 
 ROUTE = "{route}"
 MOST_LIST_BYTES = 1 << 20
@@ -106,10 +107,10 @@ def read_list(file: Path) -> ResultList:
     try:
         if file.stat().st_size > MOST_LIST_BYTES:
             raise Ad2Error(f"{file}: larger than {MOST_LIST_BYTES} bytes: not a list of result files")
-        raw = yaml.load(file.read_text("utf-8"), _ListLoader)
+        raw = read_yaml(file.read_text("utf-8"), _ListLoader)
     except OSError as exc:
         raise Ad2Error(f"{file}: cannot be read ({exc.strerror})") from exc
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+    except (yaml.YAMLError, ValueError) as exc:
         raise Ad2Error(f"{file}: not a YAML file: {yaml_fault(exc)}") from exc
     return parse_list(raw, file)
 

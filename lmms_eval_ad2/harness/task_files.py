@@ -13,6 +13,7 @@ import yaml
 
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.untrusted_yaml import read_yaml
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.plugins import TaskSource
@@ -131,7 +132,7 @@ def tasks_dir() -> Path:
 
 def load_yaml(path: Path) -> dict[str, Any]:
     """Read a task file and merge its `include`, as lmms-eval does."""
-    data = yaml.load(path.read_text("utf-8"), _Loader) or {}
+    data = read_yaml(path.read_text("utf-8"), _Loader) or {}
     if "include" in data:
         base = load_yaml(path.parent / data.pop("include"))
         data = {**base, **data}

@@ -23,6 +23,7 @@ import yaml
 from lmms_eval_ad2.coda_checkout import official_questions
 from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.records import LANGS, Lang
+from lmms_eval_ad2.storage.untrusted_yaml import read_yaml
 
 PACKAGED = "default.yaml"
 ENV = "AD2_PROMPTS"
@@ -200,7 +201,7 @@ def user_text(file: Path | str) -> str:
 
 def yaml_mapping(file: str, text: str, expected: str) -> dict[Any, Any]:
     """The mapping in a YAML text; empty for an empty text. Raises YAMLError, and DataError for other content."""
-    data: Any = yaml.safe_load(text) or {}
+    data: Any = read_yaml(text) or {}
     if not isinstance(data, dict):
         raise DataError(file, None, "file", expected, data)
     return data

@@ -18,6 +18,7 @@ import yaml
 
 from lmms_eval_ad2.errors import DataError, yaml_fault
 from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.storage.untrusted_yaml import read_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def own_tables(path: Path) -> dict[str, PublishedTable]:
     DataError for a faulty field, and for a benchmark whose figures are packaged.
     """
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
+        data = read_yaml(path.read_text("utf-8"))
     except (OSError, ValueError) as exc:
         raise DataError(path, None, "file", "a readable YAML file of published rows", str(exc)) from exc
     except yaml.YAMLError as exc:

@@ -20,6 +20,7 @@ import yaml
 from lmms_eval_ad2.errors import DataError, yaml_fault
 from lmms_eval_ad2.numbers import is_whole
 from lmms_eval_ad2.records import Form, Lang, Record
+from lmms_eval_ad2.storage.untrusted_yaml import read_yaml
 
 # part -> columns whose unweighted mean is the part's score
 # (AD2 Tables 3, 5, 6, 7; CODA-LM Tables 2, 3; AutoDrive-QA Table 1)
@@ -102,7 +103,7 @@ def subtasks(path: str | None = None) -> Mapping[str, Subtask]:
 
 def _read(text: str, file: str) -> dict[str, Subtask]:
     try:
-        data = yaml.safe_load(text) or {}
+        data = read_yaml(text) or {}
     except yaml.YAMLError as exc:
         raise DataError(file, None, "file", "valid YAML", yaml_fault(exc)) from exc
     if not isinstance(data, dict):

@@ -19,6 +19,7 @@ from closedloop_plugin.robots.vehicles.jetbot import JETBOTS
 from closedloop_plugin.robots.vehicles.limo import LIMOS
 from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.storage.untrusted_yaml import read_yaml
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs" / "robots"
 T = TypeVar("T", VehicleLimits, VehicleCalibration, RosTopics, "LinkSettings", "CameraSettings", "OnboardSettings")
@@ -157,7 +158,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 def _yaml(file: Path) -> dict[Any, Any]:
     try:
-        data = yaml.load(file.read_text("utf-8"), _UniqueKeyLoader)
+        data = read_yaml(file.read_text("utf-8"), _UniqueKeyLoader)
     except (OSError, UnicodeDecodeError) as exc:
         raise Ad2Error(f"cannot read the robot's file {file}: {exc}") from exc
     except yaml.YAMLError as exc:
