@@ -178,7 +178,7 @@ def included(folder: str | Path | None) -> IncludedFiles:
     for path in sorted(Path(folder).rglob("*.yaml")):
         try:
             data = load_yaml(path)
-        except (OSError, ValueError, TypeError, yaml.YAMLError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, yaml.YAMLError):
             continue
         for key in ("task", "group", "tag"):
             found = data.get(key)
