@@ -18,8 +18,8 @@ from lmms_eval_ad2.errors import Ad2Error
 
 MUTATIONS = 400
 WEIRD = [
-    None, True, False, 0, -1, 1e308, 10**30, float("nan"), "", "x", "0.5", "Completed", "NaN", "a\nb", "\ud800", "\x1b[31m",
-    [], [[]], [None], {}, {"a": None}, "RouteScenario_1_rep0", "RouteScenario_2_rep" + "9" * 30,
+    None, True, False, 0, -1, 1e308, 10**30, float("nan"), "", "x", "0.5", "Completed", "NaN", "a\nb", "\ud800",
+    "\x1b[31m", [], [[]], [None], {}, {"a": None}, "RouteScenario_1_rep0", "RouteScenario_2_rep" + "9" * 30,
 ]  # fmt: skip
 
 
