@@ -34,7 +34,6 @@ from pathlib import Path
 
 import numpy as np
 
-from closedloop_plugin.runner.episode import unharmed
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.folder import ThreatFolder
@@ -110,7 +109,7 @@ def threat_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailu
 def standard_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailures]:
     """By route; one whose standard scenario could not be driven has none."""
     records = {record.route_id: record for record in read_records(folder)}
-    driven = {route: RouteFailures(None if unharmed(record) else 1, 1, 1) for route, record in records.items()}
+    driven = {route: RouteFailures(None if record.unharmed else 1, 1, 1) for route, record in records.items()}
     return {route: driven.get(route, RouteFailures(None, 0, 0)) for route in routes}
 
 

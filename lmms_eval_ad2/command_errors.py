@@ -31,6 +31,7 @@ from pathlib import Path
 
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.numbers import environment_number
 from lmms_eval_ad2.printed import one_line, show
 from lmms_eval_ad2.sigterm import SigtermReceived, ended_by_sigterm
 from lmms_eval_ad2.storage.files import DISK_FULL
@@ -44,7 +45,10 @@ RESUMES = "the same command resumes where this one stopped"
 _LOG_CHARACTERS = 1_000_000
 _MESSAGE_CHARACTERS = 300
 # Errors of a file or folder that the user can correct.
-_CHOOSE_ANOTHER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+_CHOOSE_ANOTHER = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP,
+)  # fmt: skip
+_NO_HOME = "Could not determine home directory."  # of Path.expanduser and Path.home
 _OWN = ("lmms_eval_ad2", "closedloop_plugin")
 
 
@@ -56,7 +60,7 @@ def run_command(command: str, call: Callable[[], int], resumes: str = RESUMES, p
     the replies of a server, which the interpreter would wait for. SystemExit is not handled.
     """
     try:
-        with ended_by_sigterm() if int(os.environ.get("WORLD_SIZE", 1)) == 1 else contextlib.nullcontext():
+        with ended_by_sigterm() if environment_number("WORLD_SIZE", 1) == 1 else contextlib.nullcontext():
             return call()
     except (Exception, KeyboardInterrupt) as exc:
         code = report_error(exc, command, resumes)
@@ -104,10 +108,21 @@ def _of_the_machine(exc: BaseException, command: str) -> tuple[int, str] | None:
         full = "the limit of file sizes is reached" if getattr(cause, "errno", 0) == errno.EFBIG else "the disk is full"
         text = "what was finished is kept: free some space, then the same command resumes"
         return 2, f"error: {one_line(where)}{full}; {text}"
-    if isinstance(exc, OSError) and exc.errno in _CHOOSE_ANOTHER and exc.filename:
+    if isinstance(exc, OSError) and exc.filename and (exc.errno in _CHOOSE_ANOTHER or _is_absent_argument(exc)):
         text = f"{exc.filename}: {exc.strerror}; choose another path, or correct its permissions"
         return 2, f"error: {one_line(text)}"
+    if isinstance(exc, RuntimeError) and str(exc) == _NO_HOME:
+        return 2, "error: a path that begins with ~ names no user of this machine; write the whole path (or set HOME)"
     return None
+
+
+def _is_absent_argument(exc: OSError) -> bool:
+    """Whether a file does not exist, or cannot be made, that the command line names, or that is in its folder."""
+    if exc.errno != errno.ENOENT or not isinstance(exc.filename, str):
+        return False
+    words = [*sys.argv[1:], os.environ.get("AD2_HOME", "")]
+    named = [Path(word.partition("=")[2] if word.startswith("--") else word) for word in words if word]
+    return Path(exc.filename) in named or Path(exc.filename).parent in [path.parent for path in named if path.name]
 
 
 def _is_full_disk(exc: BaseException | None) -> bool:
@@ -179,7 +194,7 @@ def write_log(text: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_oldest(sorted(folder.glob("*.log")))
         handle, path = tempfile.mkstemp(".log", name, folder)
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: AD2_HOME begins with the ~ of an unknown user
         handle, path = tempfile.mkstemp(".log", f"ad2-{name}")
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)

@@ -6,7 +6,6 @@ The scores are those of `ad2 eval` with the same model and options.
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.numbers import environment_number
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 from lmms_eval_ad2.storage.training_card import STRICT_ENV
 
@@ -84,7 +84,7 @@ def evaluate(
     """
     from lmms_eval_ad2.harness.library import run_tasks
 
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and (out is None or not (name or isinstance(model, str))):
+    if environment_number("WORLD_SIZE", 1) > 1 and (out is None or not (name or isinstance(model, str))):
         raise Ad2Error("evaluate under torchrun: give `out`, and `name` for a model object or function: ranks share it")
     with contextlib.ExitStack() as held:
         base = Path(out) if out else Path(held.enter_context(tempfile.TemporaryDirectory(prefix="ad2_eval_")))

@@ -27,6 +27,7 @@ a command that does not offer an inherited option replaces it by a field with th
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -148,7 +149,7 @@ class DeclaredOption:
         if choices is not None:
             found["choices"] = choices
             kind = type(choices[0])
-        return found if kind is str else found | {"type": kind}
+        return found if kind is str else found | {"type": _path if kind is Path else kind}
 
     def read(self, args: argparse.Namespace) -> Any:
         """Return the parsed value; raises Ad2Error if it is out of bounds."""
@@ -163,6 +164,8 @@ class DeclaredOption:
         if value is not None and least is not None and not least <= value <= (value if most is None else most):
             bounds = f"{least} or more" if most is None else f"from {least} to {most}"
             raise Ad2Error(f"{self.flag} {value}: {bounds}")
+        if value is not None and least is not None and math.isinf(value):
+            raise Ad2Error(f"{self.flag} {value}: a finite number")
         return value
 
 
@@ -268,6 +271,13 @@ def identity_of(options: Any, resolved: Mapping[str, Any]) -> dict[str, Any]:
     declared = [one for one in options_of(type(options)) if not one.spec.fixed]
     keys = dict.fromkeys(key for one in declared for key in one.spec.identity)
     return {key: resolved[key] if key in resolved else getattr(options, key) for key in keys}
+
+
+def _path(text: str) -> Path:
+    """The path on a command line; an empty one would be the current folder."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty; name a file or a folder")
+    return Path(text)
 
 
 def _without_none(hint: Any) -> Any:

@@ -22,6 +22,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
+from lmms_eval_ad2.storage import user_yaml
 
 ROUTE = "{route}"
 MOST_LIST_BYTES = 1 << 20
@@ -91,25 +92,15 @@ class ResultList(_Strict):
     not_available: tuple[UnavailableResult, ...] = ()
 
 
-class _ListLoader(yaml.SafeLoader):
-    """Refuses aliases: no list needs them, and nested ones grow exponentially."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
-            raise yaml.MarkedYAMLError(problem="an alias (*name) is not allowed here", problem_mark=mark)
-        return super().compose_node(parent, index)
-
-
 def read_list(file: Path) -> ResultList:
     """Read and check a list. Raises Ad2Error or DataError (file, field) for an unreadable or malformed one."""
     try:
         if file.stat().st_size > MOST_LIST_BYTES:
             raise Ad2Error(f"{file}: larger than {MOST_LIST_BYTES} bytes: not a list of result files")
-        raw = yaml.load(file.read_text("utf-8"), _ListLoader)
+        raw = user_yaml.parse(user_yaml.read_text(file))
     except OSError as exc:
-        raise Ad2Error(f"{file}: cannot be read ({exc.strerror})") from exc
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        raise Ad2Error(f"{file}: cannot be read ({exc.strerror or exc})") from exc
+    except yaml.YAMLError as exc:
         raise Ad2Error(f"{file}: not a YAML file: {yaml_fault(exc)}") from exc
     return parse_list(raw, file)
 

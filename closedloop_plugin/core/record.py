@@ -29,6 +29,10 @@ INFRACTIONS = (
     "route_timeout",
 )
 
+PROGRAM = "program"  # scenario type in the record of a user's program
+# Status if a user's program ended itself before the route was completed: neither a success nor a failure of the car.
+PROGRAM_ENDED = "Ended by its program"
+
 
 @dataclass(frozen=True)
 class EpisodeRecord:
@@ -61,7 +65,7 @@ class EpisodeRecord:
     weather: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # decisions, unparsed (also by reason), agent_errors, retries
     events: list[tuple[float, str]] = field(default_factory=list)  # of the scenario: (time in s, name)
-    places: list[dict[str, Any]] = field(default_factory=list)  # of the infractions: kind, time_s, x, y, text
+    places: list[dict[str, Any]] = field(default_factory=list)  # of infractions: kind, time_s, x, y, text, actor
     drawn: dict[str, Any] = field(default_factory=dict)  # values of its program's free parameters
     margins: dict[str, Any] = field(default_factory=dict)  # distances to failure, see scoring.margins
     # Of each decision in words, simulated s: request, arrival, begin and end of the application of its control.
@@ -90,6 +94,11 @@ class EpisodeRecord:
     def success(self) -> bool:
         """Completed without infractions except min_speed_infractions (Bench2Drive's rule)."""
         return self.status in ("Completed", "Perfect") and self.clean
+
+    @property
+    def unharmed(self) -> bool:
+        """A success, or no infraction until its program ended itself, which it may do before the end of the route."""
+        return self.success or (self.status == PROGRAM_ENDED and self.clean)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,20 +64,25 @@ class DecisionCosts:
 def decision_costs(run: Path, records: Sequence[EpisodeRecord]) -> DecisionCosts | None:
     """The costs of a run's episodes, of which each is given once; None if no model was asked.
 
-    A driver that speaks without a model (privileged) reports no cost. Of a model's run that an earlier version drove,
-    without decision files, all costs are unknown.
+    A driver that speaks without a model (privileged) reports no cost. Of a model's episodes without decision files,
+    such as those that an earlier version drove, all costs are unknown.
     """
     decisions = counted = tokens_in = tokens_out = 0
-    seconds: list[float] = []
-    for one in _kept(run, records):
-        decisions += 1
-        if one.seconds is not None:
-            seconds.append(one.seconds)
-        spent = one.tokens("tokens_in"), one.tokens("tokens_out")
-        if spent[0] is not None and spent[1] is not None:
-            counted, tokens_in, tokens_out = counted + 1, tokens_in + spent[0], tokens_out + spent[1]
-    if not decisions:
-        decisions = sum(r.counts.get("decisions", 0) for r in records if r.agent.get("kind") == "model")
+    seconds = array("d")
+    for record in records:
+        kept = 0
+        for one in _kept(run, record):
+            kept += 1
+            if not one.asked:
+                continue
+            decisions += 1
+            if one.seconds is not None:
+                seconds.append(one.seconds)
+            spent = one.tokens("tokens_in"), one.tokens("tokens_out")
+            if spent[0] is not None and spent[1] is not None:
+                counted, tokens_in, tokens_out = counted + 1, tokens_in + spent[0], tokens_out + spent[1]
+        if record.agent.get("kind") == "model":
+            decisions += max(0, record.counts.get("decisions", 0) - kept)
     known = bool(seconds or counted)
     if not decisions or (not known and all(r.agent.get("privileged") for r in records)):
         return None
@@ -92,7 +98,7 @@ def decision_costs(run: Path, records: Sequence[EpisodeRecord]) -> DecisionCosts
     )
 
 
-def _kept(run: Path, records: Sequence[EpisodeRecord]) -> Iterator[StoredDecision]:
-    """The kept decisions of models."""
-    files = [decision_file(run, f"{r.route_id}_rep{r.repetition}") for r in records]
-    return (one for file in files if file.is_file() for one in read_decisions(file) if one.asked)
+def _kept(run: Path, record: EpisodeRecord) -> Iterator[StoredDecision]:
+    """The kept decisions of an episode; none without a file."""
+    file = decision_file(run, f"{record.route_id}_rep{record.repetition}")
+    return read_decisions(file) if file.is_file() else iter(())

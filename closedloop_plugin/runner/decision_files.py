@@ -18,13 +18,16 @@ from typing import Any
 from closedloop_plugin.core.state import Control, RouteCommand
 from closedloop_plugin.runner.decision_log import FORMAT
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.numbers import is_bounded, is_whole
 from lmms_eval_ad2.storage.files import open_regular, sync_folder
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 FOLDER = "decisions"
 SUFFIX = ".jsonl.gz"
 LONGEST_LINE = 4 << 20  # bytes; the texts of a line have at most 2 MiB as JSON
+LAST_TICK = 10_000_000  # of an episode; 11 days at 10 Hz
+_COST_LIMIT = 1e12  # of a decision, tokens and seconds
+_HINT = "Remove the file to go on without the decisions of this episode"
 
 
 class DecisionFiles:
@@ -109,16 +112,22 @@ def decision_file(run: Path, key: str) -> Path:
 
 def read_decisions(file: Path) -> Iterator[StoredDecision]:
     """The decisions of an episode, in order, one in memory at a time. Raises DataError for a broken file."""
-    number = 0
+    number, tick = 0, -1
     try:
         with open_regular(file) as raw, gzip.open(raw) as lines:
             while line := lines.readline(LONGEST_LINE + 1):
                 number += 1
                 if len(line) > LONGEST_LINE or not line.endswith(b"\n"):
-                    raise DataError(file, number, "line", f"a whole line of at most {LONGEST_LINE} bytes", "another")
-                yield _decision(file, number, line)
+                    expected = f"a whole line of at most {LONGEST_LINE} bytes"
+                    raise DataError(file, number, "line", expected, "another", _HINT)
+                decision = _decision(file, number, line)
+                if decision.tick <= tick:  # also bounds the lines of a file that others made
+                    expected = f"more than {tick}, that of the row before"
+                    raise DataError(file, number, "tick", expected, decision.tick, _HINT)
+                tick = decision.tick
+                yield decision
     except (OSError, EOFError, zlib.error) as exc:
-        raise DataError(file, number + 1, "line", "a gzip file of decisions", str(exc)) from exc
+        raise DataError(file, number + 1, "line", "a gzip file of decisions", str(exc), _HINT) from exc
 
 
 def _decision(file: Path, number: int, line: bytes) -> StoredDecision:
@@ -128,8 +137,8 @@ def _decision(file: Path, number: int, line: bytes) -> StoredDecision:
             raise DataError(file, number, "format", str(FORMAT), row["format"], "Another version wrote it")
         reading, control = row["reading"], row["control"]
         return StoredDecision(
-            tick=_checked(row["tick"], type(row["tick"]) is int),
-            time_s=_checked(row["t"], is_number(row["t"])),
+            tick=_checked(row["tick"], is_whole(row["tick"], 0, LAST_TICK)),
+            time_s=_checked(row["t"], is_bounded(row["t"])),
             words=_texts(row["words"]),
             error=_checked(row["error"], row["error"] is None or isinstance(row["error"], str)),
             seen=None if row["seen"] is None else _observed(row["seen"]),
@@ -141,7 +150,7 @@ def _decision(file: Path, number: int, line: bytes) -> StoredDecision:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         found = line[:80].decode(errors="replace").rstrip("\n")
-        raise DataError(file, number, "line", f"a decision, format {FORMAT}", found, f"({exc!r:.200})") from exc
+        raise DataError(file, number, "line", f"a decision, format {FORMAT}", found, f"({exc!r:.200}) {_HINT}") from exc
 
 
 def _checked(value: Any, fits: bool) -> Any:
@@ -163,18 +172,21 @@ def _read(value: Any) -> dict[str, Any]:
 def _observed(value: Any) -> dict[str, Any]:
     forward, left = value["target"]
     numbers = [value["speed"], forward, left, value["speed_limit"]]
-    _checked(numbers, all(map(is_number, numbers)))
-    _checked(value["route_offset"], value["route_offset"] is None or is_number(value["route_offset"]))
+    _checked(numbers, all(map(is_bounded, numbers)))
+    _checked(value["route_offset"], value["route_offset"] is None or is_bounded(value["route_offset"]))
     return {**value, "command": RouteCommand(value["command"]), "target": (forward, left)}
 
 
 def _triple(value: Any) -> tuple[float | None, ...] | None:
     if value is None:
         return None
-    return _checked(tuple(value), len(value) == 3 and all(v is None or is_number(v) for v in value))
+    return _checked(tuple(value), len(value) == 3 and all(v is None or is_bounded(v) for v in value))
 
 
 def _cost(value: Any) -> dict[str, Any]:
-    """The cost of one system; a count that is no number counts as not reported."""
-    known = {name: value[name] if is_number(value[name]) else None for name in ("seconds", "tokens_in", "tokens_out")}
-    return {**known, "prompt_sha256": value["prompt_sha256"]}
+    """The cost of one system; null is not reported."""
+    seconds, tokens, prompt = value["seconds"], (value["tokens_in"], value["tokens_out"]), value["prompt_sha256"]
+    _checked(seconds, seconds is None or (is_bounded(seconds) and 0 <= seconds <= _COST_LIMIT))
+    _checked(tokens, all(count is None or is_whole(count, 0, _COST_LIMIT) for count in tokens))
+    _checked(prompt, prompt is None or isinstance(prompt, str))
+    return {"seconds": seconds, "tokens_in": tokens[0], "tokens_out": tokens[1], "prompt_sha256": prompt}

@@ -118,13 +118,15 @@ class EarlyStop:
             written = self._unread.write(file)
         samples = "; ".join(str(sample) for sample in self._unread.samples())
         command = last.command(self.conditions.profile.name, self.conditions.rules.policy)
-        raise RunEndedEarly(
+        stopped = RunEndedEarly(
             self.store,
             f"{_replies(self._unread.count)} cannot be read: {samples}. {_listed(written)} in {file}; "
             f"`{command}` shows what a text drives.",
             "those in progress were not saved. When the model answers as the prompt asks, the same command resumes; "
             "--stop-after-unread 0 (under lmms-eval AD2_DRIVE_STOP_AFTER_UNREAD=0) drives on all the same",
         )
+        stopped.exit_code = 2  # nothing has failed: prompt, interpreter or model must be chosen anew
+        raise stopped
 
 
 def _replies(count: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.core.record import INFRACTIONS, PROGRAM, PROGRAM_ENDED, EpisodeRecord
 from closedloop_plugin.core.state import STATUS, Control, EndReason, Fault, GroundTruth, Observation
 from closedloop_plugin.core.visibility import VisibleBodies
 from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, TimedDecision
@@ -29,15 +29,6 @@ from lmms_eval_ad2.storage.files import file_sha256
 
 if TYPE_CHECKING:
     from closedloop_plugin.maps.base import RoadMap
-
-PROGRAM = "program"  # scenario type in the record of a user's program
-# Status if a user's program ended itself before the route was completed: neither a success nor a failure of the car.
-PROGRAM_ENDED = "Ended by its program"
-
-
-def unharmed(record: EpisodeRecord) -> bool:
-    """A success, or no infraction until its program ended itself, which it may do before the end of the route."""
-    return record.success or (record.status == PROGRAM_ENDED and record.clean)
 
 
 class TickObserver(Protocol):

@@ -228,7 +228,8 @@ def _official(file: Path, text: str) -> tuple[list[Any], int]:
     rows = data["_checkpoint"].get("records")
     if not isinstance(rows, list):
         raise DataError(file, None, "_checkpoint.records", "a list", rows)
-    read_ids = {row.get("route_id") for row in rows if isinstance(row, dict)}
+    names = (row.get("route_id") for row in rows if isinstance(row, dict))
+    read_ids = {name for name in names if isinstance(name, str)}
     if others := [name for name in _route_ids(data) if name not in read_ids]:
         raise Ad2Error(f"{file}: {len(others)} record(s) outside _checkpoint.records, the first {others[0]}; "
                        "expected one list of records: give each list in a file of its own")  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from closedloop_plugin.scoring.failure_cause import FailureCause
 from closedloop_plugin.suites.programs import index_of
 from closedloop_plugin.threats.base import Fuser, Interviewee
 from closedloop_plugin.threats.folder import ThreatFolder, valid_names
@@ -36,9 +37,16 @@ class GeneratedThreats:
 
     @property
     def failed_in(self) -> dict[str, int | None]:
-        """{route: round in which the target failed, None if it survived all} of the sound scenarios that it drove."""
+        """{route: round in which a threat made the target fail, None if none did} of the sound scenarios that it
+        drove."""
         left_out = {*self.failed, *self.unsound}
         return {route: number for route, number in failed_rounds(self.transcripts).items() if route not in left_out}
+
+    @property
+    def causes(self) -> dict[str, FailureCause | None]:
+        """{route: cause of the target's failure on the scenario of the suite, None if it did not fail}."""
+        final = {route: self.transcripts[route].last for route in self.failed_in}
+        return {route: last.outcome.cause for route, last in final.items() if last and last.outcome}
 
 
 def generate(job: ThreatGenerationConfig, interviewee: Interviewee, fuser: Fuser) -> GeneratedThreats:
@@ -125,20 +133,22 @@ def _index(job: ThreatGenerationConfig, identity: Mapping[str, Any], made: Gener
         "left_out": {**earlier("left_out"), **made.unsound},
         "failed": {**earlier("failed"), **made.failed},
         "failed_in_round": {**earlier("failed_in_round"), **made.failed_in},
+        "causes": {**earlier("causes"), **{route: cause and cause.to_json() for route, cause in made.causes.items()}},
         "not_scored": {**earlier("not_scored"), **made.unscored},
     }
 
 
 def rounds_of(made: GeneratedThreats) -> dict[str, int]:
-    """Number of routes by the round in which the target failed, and of the others by what became of them."""
+    """Number of routes by the round in which a threat made the target fail, and of the others by what became of
+    them."""
     failed_in = made.failed_in
-    counts = Counter(f"failed in round {number}" for number in failed_in.values() if number is not None)
+    counts = Counter(f"by a threat in round {number}" for number in failed_in.values() if number is not None)
     found = {name: counts[name] for name in sorted(counts)}
     never = sum(number is None for number in failed_in.values())
     not_driven = len(made.transcripts.keys() - {*failed_in, *made.failed, *made.unsound, *made.unscored})
     return {
         **found,
-        "never failed": never,
+        "by no threat": never,
         "not scored": len(made.unscored.keys() - failed_in.keys()),
         "not driven": not_driven,
         "unsound": len(made.unsound),

@@ -1,8 +1,9 @@
 """Rounds of a generation: scenarios for the routes that need one, their check, and the target's drives of them.
 
-Round 1 makes a scenario for every interviewed route. A later round makes another one for each route on which the target
-has survived all scenarios so far; its fuser gets what happened. An attempt that is refused or fails the check is
-repeated within its round. Every result is stored at once (folder.py).
+Round 1 makes a scenario for every interviewed route. A later round makes another one for each route on which no
+scenario has made the target fail (scoring/failure_cause.py): no actor of a threat was involved in its failures, and it
+fails in the same way on the standard route. Its fuser gets what happened. An attempt that is refused or fails the check
+is repeated within its round. Every result is stored at once (folder.py).
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ class GenerationRounds:
 
 
 def needs_round(transcript: ThreatTranscript, number: int) -> bool:
-    """Whether a round concerns a route: round 1 all, later ones those whose target has survived every scenario."""
+    """Whether a round concerns a route: round 1 all, later ones those on which no threat made the target fail."""
     if transcript.interview.error is not None or not transcript.interview.moments:
         return False
     if number == 1:
@@ -208,7 +209,7 @@ def _parts(items: Sequence[ThreatTranscript], size: int) -> Iterator[Sequence[Th
 
 
 def failed_rounds(transcripts: Mapping[str, ThreatTranscript]) -> dict[str, int | None]:
-    """{route: round in which the target failed, None if it survived all} of routes whose scenario it drove."""
+    """{route: round in which a threat made the target fail, None if none did} of routes whose scenario it drove."""
     return {
         route: t.failed_attempt.round if t.failed_attempt else None
         for route, t in transcripts.items()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from closedloop_plugin.threats.driven.summary import DriverReply, DriveSummary, ProbedReactions
+from closedloop_plugin.threats.search.objective import closeness
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
 from lmms_eval_ad2.errors import DataError
@@ -127,7 +128,7 @@ class ScenarioVerdict(_StrictModel):
 class ThreatAttempt(_StrictModel):
     """One scenario generated for the route. `number`: of the attempt within its round, from 0.
 
-    `round`: from 1; the later ones follow a scenario that the target survived. `outcome`: the target's drive of this
+    `round`: from 1; the later ones follow scenarios that the target survived. `outcome`: the target's drive of this
     program with the values that the check accepted, if it could be scored.
     """
 
@@ -149,8 +150,9 @@ class ThreatAttempt(_StrictModel):
 
     @property
     def survived(self) -> bool:
-        """Whether the target drove it without failure."""
-        return self.outcome is not None and not self.outcome.failed
+        """Whether the target drove it, and the threat did not make it fail. It may have failed by the standard scenario
+        or by itself, as it does without the threat."""
+        return self.outcome is not None and not self.outcome.by_threat
 
 
 class ThreatTranscript(_StrictModel):
@@ -168,16 +170,16 @@ class ThreatTranscript(_StrictModel):
 
     @property
     def last(self) -> ThreatAttempt | None:
-        """The attempt that counts: with which the target failed, else that which came closest, else the newest."""
+        """The attempt that counts: the one that made the target fail, else that which came closest, else the newest."""
         if failed := self.failed_attempt:
             return failed
         survived = [a for a in self.attempts if a.survived]
-        return min(survived, key=_robustness) if survived else self.newest
+        return min(survived, key=_distance) if survived else self.newest
 
     @property
     def failed_attempt(self) -> ThreatAttempt | None:
-        """The attempt with which the target failed, if any."""
-        return next((a for a in self.attempts if a.outcome is not None and a.outcome.failed), None)
+        """The attempt that made the target fail, if any."""
+        return next((a for a in self.attempts if a.outcome is not None and a.outcome.by_threat), None)
 
     @property
     def rounds(self) -> list[ThreatAttempt]:
@@ -203,7 +205,14 @@ class ThreatTranscript(_StrictModel):
             raise DataError(file, None, field, first["msg"], first.get("input"), hint) from exc
 
 
-def _robustness(attempt: ThreatAttempt) -> float:
-    """Of a survived attempt; in [0, 1]: how far the target was from failure."""
-    assert attempt.outcome is not None
-    return attempt.outcome.robustness
+def _distance(attempt: ThreatAttempt) -> float:
+    """Of a survived attempt: how far the target was from failing by it, in (0, 1].
+
+    The robustness of a drive that failed otherwise is about that failure: the margins to the threat's own actors take
+    its place.
+    """
+    outcome = attempt.outcome
+    assert outcome is not None
+    if not outcome.failed:
+        return outcome.robustness
+    return closeness(outcome.margins.ttc_s, outcome.margins.gap_m)

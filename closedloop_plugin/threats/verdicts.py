@@ -21,7 +21,6 @@ from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import FAILED, EndReason
-from closedloop_plugin.runner.episode import unharmed
 from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, ThreatActor, ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.errors import DataError
@@ -90,7 +89,7 @@ class ScenarioDraw:
 
     @property
     def survived(self) -> bool:
-        return self.runs and self.acts and unharmed(self.record)
+        return self.runs and self.acts and self.record.unharmed
 
     def _has(self, event: str) -> bool:
         return any(name == event for _, name in self.record.events)

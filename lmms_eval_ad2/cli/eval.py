@@ -12,6 +12,7 @@ from lmms_eval_ad2.cli.judge_options import JudgeOptions
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.numbers import environment_number
 from lmms_eval_ad2.options import add_command, option
 from lmms_eval_ad2.shards import ENV as SHARD_ENV
 from lmms_eval_ad2.shards import RunShard
@@ -137,7 +138,7 @@ def run(options: EvalOptions) -> int:
     from lmms_eval_ad2.cli import lmms
 
     code = lmms.run(arguments(options), own_tables=True)
-    if code == 0 and int(os.environ.get("RANK", 0)) == 0:
+    if code == 0 and environment_number("RANK", 0) == 0:
         _tables()
         return int(options.strict_requests and _failed_requests())
     return code

@@ -16,7 +16,9 @@ from lmms_eval_ad2.llm.completion import (
     AT_TOKEN_LIMIT,
     BROKEN_OFF,
     DETAIL,
+    WITHHELD,
     NoCompletion,
+    error_text,
     joined_parts,
     read_error,
     token_count,
@@ -37,6 +39,8 @@ def marked(reply: Any) -> Any:
     choices = None if isinstance(reply, str) else getattr(reply, "choices", ())
     if choices is None or (isinstance(choices, list) and not any(getattr(c, "message", None) for c in choices[:1])):
         raise NoCompletion("invalid_reply", f"no completion: {read_error(_body(reply))[1][:DETAIL]}")
+    if choices and (error := getattr(reply, "error", None)):
+        raise NoCompletion("broken_off", error_text(error)[:DETAIL])
     for choice in choices:
         message = getattr(choice, "message", None)
         if message is not None:
@@ -63,10 +67,12 @@ def _body(reply: Any) -> bytes:
 def _content(choice: Any, message: Any) -> Any:
     """The text of a choice, or its failure text; None for a choice that calls tools."""
     finish, content = getattr(choice, "finish_reason", None), joined_parts(getattr(message, "content", None))
-    if finish == "content_filter" or getattr(message, "refusal", None):
+    if finish in WITHHELD or getattr(message, "refusal", None):
         return _WITHHELD
     if finish in BROKEN_OFF:
         return _BROKEN_OFF
+    if error := getattr(choice, "error", None):  # of a gateway, beside what was written before it
+        return f"{_BROKEN_OFF}: {error_text(error)[:DETAIL]}"
     if content is not None and not isinstance(content, str):
         return f"[GENERATION_FAILED] content is {type(content).__name__}, not text"
     if finish in AT_TOKEN_LIMIT:  # None: the limit ended a thought, which the server keeps apart

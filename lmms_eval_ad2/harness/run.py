@@ -30,6 +30,7 @@ from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, redac
 from lmms_eval_ad2.harness.task_data import TASKS, task_settings
 from lmms_eval_ad2.harness.task_files import TaskFile, groups, included, task_files
 from lmms_eval_ad2.harness.training_data import mark_tasks
+from lmms_eval_ad2.numbers import environment_number
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.scoring import judge_ratings, result_files
@@ -213,7 +214,7 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
         print(
             "ad2: without --output_path no answers are kept: a killed run cannot be resumed, nor the answers rescored"
         )
-    rank = int(os.environ.get("RANK", 0))
+    rank = environment_number("RANK", 0)
     check_repeats(run.repeats, own_task_names(task_dict))
     if 0 < float(kwargs.get("limit") or 0) < 1:
         take_share(_tasks(task_dict), kwargs.pop("limit"), int(kwargs.get("offset") or 0))
@@ -363,7 +364,7 @@ def exit_after_error(exc: BaseException) -> None:
     resumes = "the same command resumes this run" if _current.folder else "--output_path DIR would make it resumable"
     code = report_error(exc, "the evaluation", resumes)
     sys.stdout.flush()
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+    if environment_number("WORLD_SIZE", 1) > 1:
         os._exit(code)  # immediately: other ranks wait in a collective until torchrun ends them
     raise SystemExit(code)
 
@@ -373,7 +374,7 @@ def exit_after_error(exc: BaseException) -> None:
 
 def destroy_process_group_at_exit() -> None:
     """Destroy the process group at exit; otherwise gloo's threads sometimes abort the interpreter."""
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+    if environment_number("WORLD_SIZE", 1) > 1:
         atexit.unregister(_destroy_process_group)
         atexit.register(_destroy_process_group)
 

@@ -13,6 +13,7 @@ import yaml
 
 from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage import user_yaml
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.plugins import TaskSource
@@ -22,7 +23,7 @@ RECORDS = "ad2:"  # before the name of a dataset in `dataset_path`
 SAMPLE = "sample_"  # prefix of the bundled datasets, which are imported when they are first read
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(user_yaml.BoundedLoader):
     """Reads lmms-eval's `!function` tags as text; nothing is imported."""
 
 
@@ -131,7 +132,7 @@ def tasks_dir() -> Path:
 
 def load_yaml(path: Path) -> dict[str, Any]:
     """Read a task file and merge its `include`, as lmms-eval does."""
-    data = yaml.load(path.read_text("utf-8"), _Loader) or {}
+    data = user_yaml.parse(path.read_text("utf-8"), _Loader) or {}
     if "include" in data:
         base = load_yaml(path.parent / data.pop("include"))
         data = {**base, **data}
@@ -178,7 +179,7 @@ def included(folder: str | Path | None) -> IncludedFiles:
     for path in sorted(Path(folder).rglob("*.yaml")):
         try:
             data = load_yaml(path)
-        except (OSError, ValueError, TypeError, yaml.YAMLError):
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, yaml.YAMLError):
             continue
         for key in ("task", "group", "tag"):
             found = data.get(key)

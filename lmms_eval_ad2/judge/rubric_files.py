@@ -17,6 +17,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge.rubrics import Rubric, RubricExample, changed, checked, from_yaml, packaged
 from lmms_eval_ad2.judge.verdict import REPLY_FORMS, Wording
 from lmms_eval_ad2.llm.settings import one_of
+from lmms_eval_ad2.storage import user_yaml
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 # Folders of the examples that replace ours.
@@ -101,6 +102,6 @@ def _system(path: Path) -> str:
 
 def _text(path: Path, what: str = "") -> str:
     try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
+        return user_yaml.read_text(path)
+    except OSError as exc:
         raise Ad2Error(f"cannot read {what}{path}: {exc}") from exc

@@ -25,6 +25,7 @@ from lmms_eval_ad2.judge.verdict import REPLY_FORMS, ReplyForm, read
 from lmms_eval_ad2.llm import untrusted_text
 from lmms_eval_ad2.llm.settings import check_keys, one_of
 from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.storage import user_yaml
 
 RUBRICS = (
     "coda_general", "coda_suggestion", "coda_region", "ad2_sacs", "ad2_slps", "ad2_orcs", "ad2_djss", "ad2_vqa",
@@ -129,7 +130,7 @@ def packaged() -> Mapping[str, Rubric]:
 def from_yaml(text: str, file: object, base: Mapping[str, Rubric]) -> dict[str, Rubric]:
     """Rubrics of a YAML document; fields that a rubric does not give are taken from `base`."""
     try:
-        data = yaml.safe_load(text)
+        data = user_yaml.parse(text)
     except yaml.YAMLError as exc:
         raise Ad2Error(f"{file} is not YAML: {yaml_fault(exc)}") from exc
     if not isinstance(data, dict) or not isinstance(data.get("rubrics"), dict):

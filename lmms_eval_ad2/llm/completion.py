@@ -13,9 +13,14 @@ from typing import Any
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 LONGEST_BODY = 8 * 2**20  # bytes; far above the longest answer of any model
-BROKEN_OFF = ("error", "abort")  # finish reasons of gateways and servers that failed within a reply
+BROKEN_OFF = ("error", "abort", "network_error")  # finish reasons of gateways and servers that failed within a reply
 # Finish reasons of a reply that the token limit ended: OpenAI's, and those that some gateways hand on unchanged.
 AT_TOKEN_LIMIT = ("length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS")
+# Finish reasons of a reply that a filter has withheld or cut: OpenAI's, Gemini's, Claude's, Bedrock's, Zhipu's.
+WITHHELD = (
+    "content_filter", "SAFETY", "IMAGE_SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "refusal",
+    "content_filtered", "guardrail_intervened", "sensitive",
+)  # fmt: skip
 DETAIL = 300  # characters of a message or name that are kept
 _MOST_TOKENS = 10**9  # of one reply; a larger count is an error of the endpoint
 
@@ -43,7 +48,7 @@ class NoCompletion(Exception):
 def read_completion(raw: bytes) -> ChatReply:
     """The ChatReply in a body with status 200. Raises NoCompletion if it contains none."""
     try:
-        data = parse(raw)
+        data = parse(raw, finite=False)  # NaN as a cost or log-probability does not concern the text
         choice = data["choices"][0]
         message = choice["message"]
         content = message.get("content")
@@ -53,9 +58,12 @@ def read_completion(raw: bytes) -> ChatReply:
     finish, model = _short_text(choice.get("finish_reason")), _short_text(data.get("model"))
     if finish in BROKEN_OFF:
         raise NoCompletion("broken_off", f"finish_reason {finish!r}")
+    for error in (choice.get("error"), data.get("error")):
+        if error:  # of a gateway, beside what was written before it
+            raise NoCompletion("broken_off", error_text(error)[:DETAIL])
     if message.get("refusal"):
         return ChatReply(_encodable(str(message["refusal"])), "content_filter", model, *_tokens(data))
-    finish = "length" if finish in AT_TOKEN_LIMIT else finish
+    finish = "length" if finish in AT_TOKEN_LIMIT else "content_filter" if finish in WITHHELD else finish
     content = joined_parts(content)
     if content is not None and not isinstance(content, str):
         raise NoCompletion("invalid_reply", f"content is {type(content).__name__}, not text")
@@ -84,6 +92,11 @@ def read_error(raw: bytes) -> tuple[str, str]:
     if isinstance(error, dict):
         return str(error.get("code") or ""), str(error.get("message") or error.get("detail") or text)
     return "", str(error)
+
+
+def error_text(error: Any) -> str:
+    """The message of an error beside a completion, of any structure."""
+    return _encodable(str(error.get("message") or error if isinstance(error, dict) else error))
 
 
 def _encodable(text: str) -> str:

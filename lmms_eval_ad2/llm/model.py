@@ -31,6 +31,7 @@ from lmms_eval_ad2.llm.settings import (
     price,
     sampling,
 )
+from lmms_eval_ad2.storage import user_yaml
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.llm.client import EndpointConfig
@@ -151,7 +152,7 @@ def _value(key: str, text: str) -> Any:
     if key in _TEXTS:
         return text
     try:
-        return yaml.safe_load(text)
+        return user_yaml.parse(text)
     except yaml.YAMLError:
         return text
 
@@ -159,8 +160,8 @@ def _value(key: str, text: str) -> Any:
 def yaml_mapping(path: Path, what: str, keys: str) -> dict[str, Any]:
     """The mapping in a YAML file. `what` (the kind of file) and `keys` (the expected ones) are used in messages."""
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as exc:
+        data = user_yaml.parse(user_yaml.read_text(path))
+    except OSError as exc:
         raise Ad2Error(f"cannot read {what} {path}: {exc}") from exc
     except yaml.YAMLError as exc:
         raise Ad2Error(f"{path} is not YAML: {yaml_fault(exc)}") from exc

@@ -23,6 +23,7 @@ import yaml
 from lmms_eval_ad2.coda_checkout import official_questions
 from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.records import LANGS, Lang
+from lmms_eval_ad2.storage import user_yaml
 
 PACKAGED = "default.yaml"
 ENV = "AD2_PROMPTS"
@@ -193,14 +194,14 @@ def _read(file: str, text: str, known: list[str] | None = None) -> dict[str, dic
 def user_text(file: Path | str) -> str:
     """The content of a user's file of prompts. Raises DataError if it cannot be read or is not UTF-8."""
     try:
-        return Path(file).expanduser().read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
+        return user_yaml.read_text(Path(file).expanduser())
+    except OSError as exc:
         raise DataError(file, None, "file", "a readable UTF-8 YAML file of prompts", str(exc)) from exc
 
 
 def yaml_mapping(file: str, text: str, expected: str) -> dict[Any, Any]:
     """The mapping in a YAML text; empty for an empty text. Raises YAMLError, and DataError for other content."""
-    data: Any = yaml.safe_load(text) or {}
+    data: Any = user_yaml.parse(text) or {}
     if not isinstance(data, dict):
         raise DataError(file, None, "file", expected, data)
     return data

@@ -18,6 +18,7 @@ import yaml
 
 from lmms_eval_ad2.errors import DataError, yaml_fault
 from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.storage import user_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,8 @@ def own_tables(path: Path) -> dict[str, PublishedTable]:
     DataError for a faulty field, and for a benchmark whose figures are packaged.
     """
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, ValueError) as exc:
+        data = user_yaml.parse(user_yaml.read_text(path))
+    except OSError as exc:
         raise DataError(path, None, "file", "a readable YAML file of published rows", str(exc)) from exc
     except yaml.YAMLError as exc:
         raise DataError(path, None, "file", "valid YAML", yaml_fault(exc)) from exc

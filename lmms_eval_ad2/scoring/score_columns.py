@@ -20,6 +20,7 @@ import yaml
 from lmms_eval_ad2.errors import DataError, yaml_fault
 from lmms_eval_ad2.numbers import is_whole
 from lmms_eval_ad2.records import Form, Lang, Record
+from lmms_eval_ad2.storage import user_yaml
 
 # part -> columns whose unweighted mean is the part's score
 # (AD2 Tables 3, 5, 6, 7; CODA-LM Tables 2, 3; AutoDrive-QA Table 1)
@@ -93,7 +94,7 @@ def subtasks(path: str | None = None) -> Mapping[str, Subtask]:
     override = path or os.environ.get("AD2_SUBTASKS")
     if override:
         try:
-            text = Path(override).read_text("utf-8")
+            text = user_yaml.read_text(Path(override))
         except OSError as exc:
             raise DataError(override, None, "file", "a readable YAML sub-task table", str(exc)) from exc
         table |= _read(text, override)
@@ -102,7 +103,7 @@ def subtasks(path: str | None = None) -> Mapping[str, Subtask]:
 
 def _read(text: str, file: str) -> dict[str, Subtask]:
     try:
-        data = yaml.safe_load(text) or {}
+        data = user_yaml.parse(text) or {}
     except yaml.YAMLError as exc:
         raise DataError(file, None, "file", "valid YAML", yaml_fault(exc)) from exc
     if not isinstance(data, dict):

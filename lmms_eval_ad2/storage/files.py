@@ -25,12 +25,15 @@ def atomic_path(path: Path, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path in the folder of `path`; the file written there replaces `path` if the block succeeds.
 
     Order: write, fsync, rename, fsync of the folder. Parent folders are created. If the block raises, `path` is
-    unchanged and the temporary file is removed.
+    unchanged and the temporary file is removed. Raises OSError, before the block, if `path` is a device or a pipe
+    (/dev/null), which must not be replaced by a file.
 
     `durable=False` skips the fsync of the folder (about half of the time): after a power failure the new name may be
     missing, but the content is never partial. Use it for files that the same command creates again if missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EEXIST, "not a regular file", str(path))
     # Two threads may write the same path, and so may processes of two containers, with equal ids.
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:

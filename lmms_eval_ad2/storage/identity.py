@@ -54,21 +54,31 @@ def run_folder(out: Path, model: str, identity: Mapping[str, Any], part: str = "
 def refuse_unlike(folders: Sequence[Path], identities: Sequence[Mapping[str, Any]]) -> None:
     """Raise Ad2Error with each difference, for the first of several folders that is not of the first one's run."""
     for folder, identity in zip(folders[1:], identities[1:], strict=True):
-        if found := differences(compared(identities[0]), compared(identity)):
-            text = "; ".join(found).replace(" there and ", f" in {folders[0]} and ").replace(" here", f" in {folder}")
-            raise Ad2Error(f"not one run: {text}")
+        places = (f"in {folders[0]}", f"in {folder}")
+        if found := differences(compared(identities[0]), compared(identity), places=places):
+            raise Ad2Error(f"not one run: {'; '.join(found)}")
 
 
-def differences(stored: Mapping[str, Any], current: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """ "name is A there and B here" for each value that differs; nested names are joined with dots."""
+def differences(
+    stored: Mapping[str, Any],
+    current: Mapping[str, Any],
+    prefix: str = "",
+    *,
+    places: tuple[str, str] = ("there", "here"),
+    unset: Mapping[str, str] | None = None,
+) -> list[str]:
+    """ "name is A there and B here" for each value that differs; nested names are joined with dots.
+
+    `places`: words for "there" and "here". `unset`: words for None by name; others are "not set".
+    """
     found: list[str] = []
     for key in sorted({*stored, *current}):
         a, b = stored.get(key), current.get(key)
         if isinstance(a, dict) and isinstance(b, dict):
-            found += differences(a, b, f"{prefix}{key}.")
+            found += differences(a, b, f"{prefix}{key}.", places=places, unset=unset)
         elif a != b:
-            there, here = _around_difference(a, b)
-            found.append(f"{prefix}{key} is {there} there and {here} here")
+            there, here = _around_difference(a, b, (unset or {}).get(f"{prefix}{key}", "not set"))
+            found.append(f"{prefix}{key} is {there} {places[0]} and {here} {places[1]}")
     return found
 
 
@@ -166,9 +176,9 @@ def check_folder(folder: Path, identity: Mapping[str, Any]) -> None:
         lock_folder(folder).close()
 
 
-def _around_difference(a: Any, b: Any) -> tuple[str, str]:
+def _around_difference(a: Any, b: Any, unset: str) -> tuple[str, str]:
     """Two different values as JSON; if one is long, at most 60 characters of each from shortly before they differ."""
-    one, other = ("not set" if value is None else json.dumps(value, ensure_ascii=False) for value in (a, b))
+    one, other = (unset if value is None else json.dumps(value, ensure_ascii=False) for value in (a, b))
     if max(len(one), len(other)) <= 60:
         return one, other
     same = next((i for i, (x, y) in enumerate(zip(one, other, strict=False)) if x != y), min(len(one), len(other)))

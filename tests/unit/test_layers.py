@@ -48,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "data.drivelm_text": set(),
     "data.releases": {"records", "data.drivelm_text", "storage", "image_files", "plugins", "shown_image"},
     "data.home": {"records", "data.releases", "storage", "image_files"},
-    "prompts": {"coordinates", "records", "image_files", "shown_image", "coda_checkout"},
+    "prompts": {"coordinates", "records", "image_files", "shown_image", "coda_checkout", "storage"},
     "parsing": {"coordinates", "records"},
     "metrics": {"records"},
     "llm": {"storage"},

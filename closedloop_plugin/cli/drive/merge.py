@@ -27,7 +27,7 @@ def _scores(out: Path, records: list[EpisodeRecord]) -> str:
     """The table of scores, or the command that prints it if the driven routes are not available."""
     from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.runner.episode import PROGRAM
+    from closedloop_plugin.core.record import PROGRAM
     from closedloop_plugin.suites.lookup import suite
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.storage.identity import read_run

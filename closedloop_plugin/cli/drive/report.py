@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.record import PROGRAM, PROGRAM_ENDED, EpisodeRecord
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.runner.decision_costs import decision_costs
-from closedloop_plugin.runner.episode import PROGRAM, PROGRAM_ENDED
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
 

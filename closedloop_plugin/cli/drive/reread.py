@@ -101,13 +101,17 @@ def run(options: DriveRereadOptions) -> int:
 
 
 def _files(run: Path) -> list[Path]:
-    from closedloop_plugin.runner.decision_files import FOLDER, SUFFIX
+    """The decision files of the episodes that count, in the order of their names."""
+    from closedloop_plugin.runner.decision_files import FOLDER, decision_file
+    from closedloop_plugin.runner.store import read_records
+    from closedloop_plugin.scoring.driving import MOST_REPETITIONS
     from lmms_eval_ad2.errors import Ad2Error
 
-    files = sorted(file for file in (run / FOLDER).glob(f"*_rep*{SUFFIX}") if not file.name.startswith("."))
-    if not files:
+    records = read_records(run, MOST_REPETITIONS)
+    files = sorted({decision_file(run, f"{record.route_id}_rep{record.repetition}") for record in records})
+    if not (found := [file for file in files if file.is_file()]):
         raise Ad2Error(f"{run}: no decisions in {run / FOLDER}: no episode is finished, or an older version drove it")
-    return files
+    return found
 
 
 def _sees_pictures(options: DriveRereadOptions) -> bool:

@@ -103,7 +103,7 @@ def find(path: Path) -> list[Path]:
 
 def _left_out(run: Path) -> bool:
     """Whether a run has nothing to report; a warning tells why."""
-    from closedloop_plugin.runner.episode import PROGRAM
+    from closedloop_plugin.core.record import PROGRAM
     from lmms_eval_ad2.storage.training_card import SET_FILE
 
     with (run / "episodes.jsonl").open("rb") as handle:
@@ -145,8 +145,8 @@ def read_results(path: Path, routes: str | None, name: str) -> DriveResults:
 def _run(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.cli.drive.training_data import training_note
     from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.core.record import PROGRAM
     from closedloop_plugin.runner.decision_costs import decision_costs
-    from closedloop_plugin.runner.episode import PROGRAM
     from closedloop_plugin.runner.store import asked_repetitions, read_records
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
     from closedloop_plugin.scoring.measures import ComparedEpisode

@@ -71,10 +71,12 @@ class DriveSelectionOptions(ProgramOptions):
     shard: str | None = option(
         "only shard i of N (1/N to N/N); join shards with ad2 merge", default=None, metavar="i/N"
     )
-    repetitions: int = option("repetitions of each route, each with its own seed", default=1, metavar="N", least=1)
+    repetitions: int = option(
+        "repetitions of each route, each with its own seed", default=1, metavar="N", least=1, most=1000
+    )
     fresh_draws: int | None = option(
         "N other draws of each program of a folder, instead of the one that its check saw survived", default=None,
-        metavar="N", least=1, identity="draws",
+        metavar="N", least=1, most=1000, identity="draws",
     )  # fmt: skip
     seed: int = option(
         "seed of the run; equal seeds give equal scores (default 0)", default=0, metavar="S", identity="seed"
@@ -173,9 +175,9 @@ def run(options: DriveRunOptions) -> int:
 
 def _where(out: Path, records: Sequence[EpisodeRecord]) -> str:
     """Where the results are, and how to look at an episode: the first one without success, if there is one."""
-    from closedloop_plugin.runner.episode import PROGRAM, unharmed
+    from closedloop_plugin.core.record import PROGRAM
 
-    shown = next((r for r in records if not unharmed(r)), records[0])
+    shown = next((r for r in records if not r.unharmed), records[0])
     episode = f"{out}:{shown.route_id}" + (f":{shown.repetition}" if shown.repetition else "")
     single = shown.scenario == PROGRAM or shown.suite.startswith("program ")  # it has no benchmark scores
     report = "" if single else f"; all figures: ad2 report {out}"

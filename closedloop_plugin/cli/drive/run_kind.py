@@ -97,21 +97,15 @@ def unlike(a: Mapping[str, Any], b: Mapping[str, Any], one_suite: bool) -> list[
 
     free = (*FREE, *(DRIVER if one_suite else DRIVEN))
     kept = [{key: value for key, value in identity.items() if key not in free} for identity in (a, b)]
-    found = [_with_rate(text) for text in differences(kept[0], kept[1])]
+    places = ("in the first", "in the second")
+    found = differences(kept[0], kept[1], places=places, unset={"decision_hz": "the profile's rate"})
     towns = [identity.get("towns_sha256") or {} for identity in (a, b)]
     shared = towns[0].keys() & towns[1].keys()
     if any(towns[0][town] != towns[1][town] for town in shared):
-        found.append("towns_sha256: the same towns have other maps there and here")
+        found.append("towns_sha256: the same towns have other maps in the first and in the second")
     elif bool(towns[0]) != bool(towns[1]):
-        found.append(f"maps are {_maps(towns[0])} there and {_maps(towns[1])} here")
-    return [text.replace(" there and ", " in the first and ").replace(" here", " in the second") for text in found]
-
-
-def _with_rate(difference: str) -> str:
-    """A difference of the decision rate, which is the profile's if it is not set."""
-    return (
-        difference.replace("not set", "the profile's rate") if difference.startswith("decision_hz is ") else difference
-    )
+        found.append(f"maps are {_maps(towns[0])} {places[0]} and {_maps(towns[1])} {places[1]}")
+    return found
 
 
 def _maps(towns: Mapping[str, str]) -> str:

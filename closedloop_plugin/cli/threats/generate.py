@@ -222,7 +222,8 @@ def summary(made: GeneratedThreats, job: ThreatGenerationConfig) -> str:
 
 
 def _drives(made: GeneratedThreats, job: ThreatGenerationConfig) -> list[str]:
-    """Lines on the target's standard drives, and on the rounds in which it failed."""
+    """Lines on the target's standard drives, on the rounds in which a threat made it fail, and on the causes."""
+    from closedloop_plugin.scoring.failure_cause import counts_text
     from closedloop_plugin.threats.generate import rounds_of
     from closedloop_plugin.threats.interview import never_moved
 
@@ -234,8 +235,9 @@ def _drives(made: GeneratedThreats, job: ThreatGenerationConfig) -> list[str]:
         lines.append(f"it never moved on {len(still)} routes ({names}): questioned at moments by time")
     if job.reflect:
         counts = rounds_of(made)
-        lines.append(f"target on its scenarios, {len(job.routes)} routes: "
+        lines.append(f"target on its scenarios, {len(job.routes)} routes: failed "
                      + ", ".join(f"{name} {n}" for name, n in counts.items()))  # fmt: skip
+        lines.append(f"failures on the scenarios of the suite: {counts_text(list(made.causes.values()))}")
     return lines
 
 

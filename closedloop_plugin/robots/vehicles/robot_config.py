@@ -19,6 +19,7 @@ from closedloop_plugin.robots.vehicles.jetbot import JETBOTS
 from closedloop_plugin.robots.vehicles.limo import LIMOS
 from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.storage import user_yaml
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs" / "robots"
 T = TypeVar("T", VehicleLimits, VehicleCalibration, RosTopics, "LinkSettings", "CameraSettings", "OnboardSettings")
@@ -143,22 +144,10 @@ def read_robot(file: Path) -> RobotConfig:
     )
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses duplicate keys: it would be unclear which of two limits applies."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for i, key in enumerate(keys):
-            if key in keys[:i]:
-                where = node.value[i][0].start_mark
-                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key}", where)
-        return super().construct_mapping(node, deep)
-
-
 def _yaml(file: Path) -> dict[Any, Any]:
     try:
-        data = yaml.load(file.read_text("utf-8"), _UniqueKeyLoader)
-    except (OSError, UnicodeDecodeError) as exc:
+        data = user_yaml.parse(user_yaml.read_text(file))
+    except OSError as exc:
         raise Ad2Error(f"cannot read the robot's file {file}: {exc}") from exc
     except yaml.YAMLError as exc:
         raise DataError(file, None, "file", "valid YAML", yaml_fault(exc)) from exc

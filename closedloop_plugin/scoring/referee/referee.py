@@ -16,6 +16,7 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import STATUS, EndReason, GroundTruth
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.scoring.driving import composed, penalty_of
+from closedloop_plugin.scoring.referee.actors import body_ahead, emergency_vehicle
 from closedloop_plugin.scoring.referee.criteria.base import InfractionEvent, RefereeCriterion, at
 from closedloop_plugin.scoring.referee.criteria.collisions import CollisionCriterion
 from closedloop_plugin.scoring.referee.criteria.outside_lanes import OutsideLanesCriterion
@@ -36,7 +37,7 @@ class RefereeOutcome:
     score_route: float  # percent
     score_penalty: float
     score_composed: float
-    places: list[dict[str, Any]]  # kind, time_s, x, y (map frame), text; without minimum speed
+    places: list[dict[str, Any]]  # kind, time_s, x, y (map frame), text, actor if any; without minimum speed
     junctions_passed: int | None  # None: the map has no junction on the route
     progress_m: float
     end: EndReason | None  # None: not ended by the referee
@@ -125,7 +126,7 @@ class Referee:
             if failed:
                 share = f" ({failed.group(1)}%)" if failed.group(1) else ""
                 text = f"Agent failed to yield to an emergency vehicle{share}"
-                self._report("yield_emergency_vehicle_infractions", truth, text, time_s)
+                self._report("yield_emergency_vehicle_infractions", truth, text, time_s, emergency_vehicle(truth))
             elif name == "scenario timeout":
                 self._report("scenario_timeouts", truth, "Agent timed out a scenario", time_s)
         self._events = len(truth.events)
@@ -139,17 +140,16 @@ class Referee:
             self._report("route_dev", truth, f"Agent deviated from the route at {at(truth.ego)}")
             return EndReason.ROUTE_DEVIATION
         if truth.time_s - self._moved_s > p.blocked_s + EPS:
-            self._report("vehicle_blocked", truth, f"Agent got blocked at {at(truth.ego)}")
+            self._report("vehicle_blocked", truth, f"Agent got blocked at {at(truth.ego)}", actor=body_ahead(truth))
             return EndReason.BLOCKED
         if truth.time_s > self._timeout_s + EPS:
             self._report("route_timeout", truth, "Route timeout.")
             return EndReason.ROUTE_TIMEOUT
         return EndReason.TICK_LIMIT if truth.tick >= p.max_ticks else None
 
-    def _report(self, kind: str, truth: GroundTruth, text: str, time_s: float | None = None) -> None:
-        self._found.append(
-            InfractionEvent(kind, truth.time_s if time_s is None else time_s, truth.ego.x, truth.ego.y, text)
-        )
+    def _report(self, kind: str, truth: GroundTruth, text: str, time_s: float | None = None, actor: str = "") -> None:
+        time_s = truth.time_s if time_s is None else time_s
+        self._found.append(InfractionEvent(kind, time_s, truth.ego.x, truth.ego.y, text, actor))
 
     def _junctions(self) -> int | None:
         """Number of junctions on the route that the ego has passed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from closedloop_plugin.agents.model_backend import harmless
@@ -28,6 +28,7 @@ from closedloop_plugin.threats.driven.summary import (
     DriverReply,
     DriveStop,
     DriveSummary,
+    ScenarioMargins,
 )
 from closedloop_plugin.threats.search.objective import failed, robustness
 from closedloop_plugin.threats.spec_parsing import short
@@ -63,7 +64,7 @@ class EpisodeObserver:
     def __init__(self, road: RoadMap, trigger_s: float) -> None:
         self.road, self.trigger_s = road, trigger_s
         self.replies: list[DriverReply] = []
-        self._margins = SafetyMargins()
+        self._margins, self._scenario_margins = SafetyMargins(), SafetyMargins()
         self._closest: tuple[float, float] | None = None  # time, s of the smallest gap
         self._ttc_time: float | None = None
         self._profile: list[tuple[float, float, float]] = []
@@ -92,6 +93,7 @@ class EpisodeObserver:
     def summary(self, record: EpisodeRecord) -> DriveSummary:
         """The summary of a scored episode. `record`: its record."""
         margins, rho = self._margins.to_json(), robustness(record)
+        own = self._scenario_margins.to_json()
         assert rho is not None
         self._end_stop(record.game_s)
         closest = self._closest or (None, None)
@@ -113,6 +115,7 @@ class EpisodeObserver:
             nearest=margins["nearest"],
             min_ttc_s=margins["min_ttc_s"],
             ttc_time_s=self._ttc_time,
+            scenario_margins=ScenarioMargins(gap_m=own["min_gap_m"], nearest=own["nearest"], ttc_s=own["min_ttc_s"]),
             hardest_brake=margins["hardest_brake"],
             reaction=self._reaction(),
             actors=self._actors.found[:MAX_ACTORS],
@@ -149,6 +152,10 @@ class EpisodeObserver:
             self._closest = (round(truth.time_s, 2), round(s, 1))
         if after["min_ttc_s"] != before["min_ttc_s"]:
             self._ttc_time = round(truth.time_s, 2)
+        own = tuple(a for a in truth.actors if is_scenario_actor(a.id, a.role))
+        names = {a.id for a in own}
+        contacts = tuple(c for c in truth.contacts if c.actor in names)
+        self._scenario_margins.add(replace(truth, actors=own, contacts=contacts))
 
     def _add_reaction(self, truth: GroundTruth, control: Control, s: float) -> None:
         act = self._act

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from closedloop_plugin.scoring.failure_cause import FailureCause
+
 MAX_POINTS = 80  # of the speed profile
 MAX_STOPS, MAX_PLACES, MAX_REPLIES, MAX_ACTORS = 8, 8, 24, 24
 REPLY_LENGTH = 300  # characters of each text of a reply
@@ -82,11 +84,20 @@ class DriveReaction(_StrictModel):
     brake_s: float | None = None  # from the act to a brake of at least a third
 
 
+class ScenarioMargins(_StrictModel):
+    """Smallest distance (m) and time to collision (s) to an actor of the driven scenario; None: none was near."""
+
+    gap_m: float | None = None
+    nearest: str | None = None  # kind
+    ttc_s: float | None = None
+
+
 class DriveSummary(_StrictModel):
     """One episode of the target.
 
-    `failed`: by the runner's rules (runner.episode.unharmed). `robustness`: see search/objective.py, below 0 if it
-    failed. `profile`: [time, s, speed], at most MAX_POINTS. `replies`: at most MAX_REPLIES, evenly spread.
+    `failed`: not EpisodeRecord.unharmed; `cause`: of the failure, with the standard drive for comparison (None for
+    transcripts of 0.11 and before). `robustness`: see search/objective.py, below 0 if it failed. `profile`: [time, s,
+    speed], at most MAX_POINTS. `replies`: at most MAX_REPLIES, evenly spread.
     """
 
     run: str = ""  # the run folder, relative to the suite's folder
@@ -94,6 +105,7 @@ class DriveSummary(_StrictModel):
     failed: bool
     score: float  # Driving Score of the episode, percent
     robustness: float
+    cause: FailureCause | None = None
     game_s: float
     driven_m: float
     route_m: float
@@ -107,10 +119,23 @@ class DriveSummary(_StrictModel):
     nearest: str | None = None
     min_ttc_s: float | None = None
     ttc_time_s: float | None = None
+    scenario_margins: ScenarioMargins | None = None  # of the program, if one was driven
     hardest_brake: float = 0.0  # m/s2
     reaction: DriveReaction | None = None  # of an episode whose scenario acts
     actors: list[ScenarioActorTrack] = []  # of the standard scenario, or of the program if one was driven
     replies: list[DriverReply] = []
+
+    @property
+    def by_threat(self) -> bool:
+        """Whether the driven threat made the target fail; without a known cause, whether it failed."""
+        return self.failed if self.cause is None else self.cause.by_threat
+
+    @property
+    def margins(self) -> ScenarioMargins:
+        """Margins to the driven scenario; to all actors, if those are not known."""
+        return self.scenario_margins or ScenarioMargins(
+            gap_m=self.min_gap_m, nearest=self.nearest, ttc_s=self.min_ttc_s
+        )
 
     @property
     def moved(self) -> bool:

@@ -27,6 +27,7 @@ from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import DriveRun, run
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
+from closedloop_plugin.scoring.failure_cause import cause_of
 from closedloop_plugin.suites.lookup import Suite
 from closedloop_plugin.threats.driven.recorder import DriveLog
 from closedloop_plugin.threats.search.objective import scored
@@ -110,6 +111,7 @@ class TargetDrives:
 
     def _logs(self, name: str, records: Sequence[EpisodeRecord]) -> tuple[dict[str, DriveLog], dict[str, str]]:
         logs, failed = {}, {}
+        standard = {} if name == STANDARD else self._standard_records()
         for record in records:
             if not scored(record):
                 failed[record.route_id] = short(f"the target's drive could not be scored: {record.reason}", 500)
@@ -118,8 +120,13 @@ class TargetDrives:
             log = DriveLog.read(file)
             if log.summary is not None:
                 log.summary.run = f"target/{name}"
+                log.summary.cause = cause_of(record, standard.get(record.route_id))
             logs[record.route_id] = log
         return logs, failed
+
+    def _standard_records(self) -> dict[str, EpisodeRecord]:
+        """The records of the standard routes, by route."""
+        return {record.route_id: record for record in read_records(self.folder / "target" / STANDARD)}
 
     def _forget_others(self, name: str, scenarios: Mapping[str, PlayedScenario]) -> None:
         """Remove the records of other programs or draws than those to drive now. `scenarios`: by route."""

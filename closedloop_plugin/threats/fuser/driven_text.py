@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from closedloop_plugin.agents.model_backend import LONGEST
+from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES
 from closedloop_plugin.threats.driven.summary import DriveSummary, ScenarioActorTrack
 from closedloop_plugin.threats.fuser.ruleset.driven import figures_at
 from closedloop_plugin.threats.fuser.ruleset.free import BEFORE_M
@@ -48,7 +49,7 @@ def drive_text(drive: DriveSummary | None) -> str:
         f"- {x.kind.replace('_', ' ')}" + ("" if x.time_s is None else f" at {x.time_s:.1f} s, {x.s or 0:.0f} m")
         for x in drive.infractions[:4]
     ]
-    lines.append(f"- {_closest(drive)}")
+    lines.append(f"- {_closest(drive.min_gap_m, drive.nearest, drive.min_ttc_s)}")
     lines += _taken(drive.actors)
     return "\n".join(lines)
 
@@ -66,11 +67,11 @@ def _taken(actors: Sequence[ScenarioActorTrack]) -> list[str]:
     return lines
 
 
-def _closest(drive: DriveSummary) -> str:
-    if drive.min_gap_m is None:
+def _closest(gap_m: float | None, nearest: str | None, ttc_s: float | None) -> str:
+    if gap_m is None:
         return "nobody was near"
-    ttc = "" if drive.min_ttc_s is None else f", least time to collision {drive.min_ttc_s:.1f} s"
-    return f"smallest distance {drive.min_gap_m:.1f} m ({drive.nearest}){ttc}"
+    ttc = "" if ttc_s is None else f", least time to collision {ttc_s:.1f} s"
+    return f"smallest distance {gap_m:.1f} m ({nearest}){ttc}"
 
 
 def survived_lines(attempts: Sequence[ThreatAttempt]) -> list[str]:
@@ -79,7 +80,10 @@ def survived_lines(attempts: Sequence[ThreatAttempt]) -> list[str]:
 
 
 def _outcome(outcome: DriveSummary) -> str:
-    parts = [_closest(outcome)]
+    margins = outcome.margins
+    parts = [_closest(margins.gap_m, margins.nearest, margins.ttc_s)]
+    if outcome.failed and outcome.cause is not None:
+        parts.append(f"it failed {CAUSE_TITLES[outcome.cause.by]}, as without this threat")
     reaction = outcome.reaction
     if reaction is not None:
         gap = "" if reaction.gap_m is None else f", {reaction.gap_m:.1f} m from it"

@@ -155,17 +155,18 @@ def _after_round(last: ThreatAttempt, attempts: Sequence[ThreatAttempt]) -> Retr
 def _was_close(outcome: DriveSummary) -> bool:
     reaction = outcome.reaction
     late = reaction is not None and (reaction.seconds is None or reaction.seconds >= LATE_S)
-    gap = outcome.min_gap_m is not None and outcome.min_gap_m <= CLOSE_M
-    return late or gap or (outcome.min_ttc_s is not None and outcome.min_ttc_s <= CLOSE_TTC_S)
+    margins = outcome.margins
+    gap = margins.gap_m is not None and margins.gap_m <= CLOSE_M
+    return late or gap or (margins.ttc_s is not None and margins.ttc_s <= CLOSE_TTC_S)
 
 
 def _figures(outcome: DriveSummary) -> str:
     """The outcome of a survived scenario in words."""
-    parts = []
-    if outcome.min_gap_m is not None:
-        parts.append(f"{outcome.min_gap_m:.1f} m")
-    if outcome.min_ttc_s is not None:
-        parts.append(f"{outcome.min_ttc_s:.1f} s to a collision")
+    parts, margins = [], outcome.margins
+    if margins.gap_m is not None:
+        parts.append(f"{margins.gap_m:.1f} m")
+    if margins.ttc_s is not None:
+        parts.append(f"{margins.ttc_s:.1f} s to a collision")
     text = f"with {' and '.join(parts)} left" if parts else "without coming near anybody"
     if outcome.reaction is None:
         return text

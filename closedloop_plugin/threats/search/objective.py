@@ -1,7 +1,9 @@
 """Robustness rho of an episode: smaller is closer to failure, negative is a failure.
 
     failed       in [-1, -0.05]: -(1 - Driving Score / 100), or -(1 - penalty) if the program ended itself; at most -0.5
-                 with a collision
+                 with a collision. A tenth of that if the standard scenario plays under the program and no body of the
+                 program is involved (scoring/failure_cause.py): the driver may fail so whatever the program does, and
+                 a search shall prefer what the program causes
     not failed   in (0, 1], by objective, each term clipped to [0.01, 1]:
         ttc       smallest time to collision / 4 s
         gap       smallest distance to another actor / 5 m
@@ -12,20 +14,23 @@
 The mean rather than the minimum, which is usual for conjunctions: a term that is small in every run, for example on a
 road past parked cars, would hide the others.
 
-Failure is defined by the official rules (EpisodeRecord.success); min_speed_infractions alone are no failure, nor is a
+Failure is defined by the official rules (EpisodeRecord.unharmed); min_speed_infractions alone are no failure, nor is a
 program that ended itself before the end of the route without an infraction. An episode that could not be driven
 (rejected scene, failed world, silent agent) has no robustness: None, which is counted, but not as success or failure.
 """
 
 from __future__ import annotations
 
-from closedloop_plugin.core.record import EpisodeRecord
+from statistics import fmean
+
+from closedloop_plugin.core.record import PROGRAM_ENDED, EpisodeRecord
 from closedloop_plugin.core.state import FAILED
-from closedloop_plugin.runner.episode import PROGRAM_ENDED, unharmed
+from closedloop_plugin.scoring.failure_cause import cause_of
 from lmms_eval_ad2.errors import Ad2Error
 
 OBJECTIVES = ("all", "ttc", "gap", "progress")
 TTC_S, GAP_M, PACE = 4.0, 5.0, 5.0  # s, m, m/s: values at which a term reaches 1
+OTHERWISE = 0.1  # factor of a failure on top of a standard scenario, in which no body of the program is involved
 LEAST = 0.01  # lower limit of a term: positive, because 0 is the border of failure
 COLLISIONS = ("collisions_layout", "collisions_pedestrian", "collisions_vehicle")
 
@@ -37,7 +42,7 @@ def scored(record: EpisodeRecord) -> bool:
 
 def failed(record: EpisodeRecord) -> bool:
     """Whether the driver failed; defined for scored episodes only."""
-    return not unharmed(record)
+    return not record.unharmed
 
 
 def robustness(record: EpisodeRecord, objective: str = "all") -> float | None:
@@ -50,9 +55,16 @@ def robustness(record: EpisodeRecord, objective: str = "all") -> float | None:
         ended = record.status == PROGRAM_ENDED  # the remaining route is then not the driver's fault
         lost = 1.0 - (record.score_penalty if ended else record.score_composed / 100.0)
         hit = any(record.infractions[name] for name in COLLISIONS)
-        return -min(max(lost, 0.5 if hit else 0.05), 1.0)
+        cause = cause_of(record)
+        factor = OTHERWISE if record.world.get("standard") == "kept" and cause and not cause.by_threat else 1.0
+        return -min(max(lost, 0.5 if hit else 0.05), 1.0) * factor
     terms = {"ttc": _ttc(record), "gap": _gap(record), "progress": _progress(record)}
-    return terms[objective] if objective != "all" else sum(terms.values()) / len(terms)
+    return terms[objective] if objective != "all" else fmean(terms.values())
+
+
+def closeness(ttc_s: float | None, gap_m: float | None) -> float:
+    """Mean of the terms ttc and gap, in (0, 1]."""
+    return fmean((_term(ttc_s, TTC_S), _term(gap_m, GAP_M)))
 
 
 def _ttc(record: EpisodeRecord) -> float:

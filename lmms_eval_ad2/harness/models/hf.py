@@ -6,7 +6,6 @@ The checkpoint's own class, processor and chat template answer; nothing is known
 from __future__ import annotations
 
 import inspect
-import os
 from typing import Any
 
 from lmms_eval_ad2.coordinates import InputResizing
@@ -16,6 +15,7 @@ from lmms_eval_ad2.harness.models.generation import sampling_of
 from lmms_eval_ad2.harness.models.hf_checkpoint import HfCheckpoint
 from lmms_eval_ad2.harness.models.hf_engine import HfEngine
 from lmms_eval_ad2.harness.models.hf_requirements import NAME
+from lmms_eval_ad2.numbers import environment_number
 
 
 class HfModel(EngineModel):
@@ -52,7 +52,7 @@ class HfModel(EngineModel):
         sampling_of({}, self._fixed)  # an invalid value must fail before the model is loaded
         size = whole_number(NAME, "batch_size", batch_size, 1)
         pixels = None if max_pixels is None else whole_number(NAME, "max_pixels", max_pixels, 1)
-        if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        if environment_number("WORLD_SIZE", 1) > 1:
             from accelerate import Accelerator
 
             self.accelerator = Accelerator()

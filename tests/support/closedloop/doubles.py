@@ -67,6 +67,15 @@ class TextFollower(Follower):
         return [Decision({"action": f"{c.steer!r} {c.throttle!r}"}, latency_s=self.sleep_s) for c in controls]
 
 
+class WithoutStart(TextFollower):
+    """Its start fails for one route."""
+
+    def start(self, episode: str, seed: int) -> None:
+        super().start(episode, seed)
+        if episode.startswith("103"):
+            raise RuntimeError("no weights")
+
+
 class Reader:
     """Interprets "steer throttle"; any other text is unparsed."""
 

@@ -57,6 +57,10 @@ FULL = OSError(errno.ENOSPC, "No space left on device", "/data/x.json")
         (PermissionError(errno.EACCES, "Permission denied", "/root/f"), 2,
          "error: /root/f: Permission denied; choose another path, or correct its permissions"),
         (OSError(errno.EROFS, "Read-only file system", "a\nb"), 2, "error: a\\nb: Read-only file system; choose"),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "x" * 300), 2, "error: xxx"),
+        (OSError(errno.ELOOP, "Too many levels of symbolic links", "l"), 2, "error: l: Too many levels of symbolic"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "/ours/f"), 1, "error: ad2 x failed: FileNotF"),
+        (RuntimeError("Could not determine home directory."), 2, "error: a path that begins with ~ names no user of"),
         (PermissionError(errno.EACCES, "Permission denied"), 1, "error: ad2 x failed: PermissionError: [Errno 13]"),
         (KeyError("a\nb"), 1, "error: ad2 x failed: KeyError: 'a\\nb' (test_command_errors.py, line "),
         (AssertionError(), 1, "error: ad2 x failed: AssertionError (test_command_errors.py, line "),
@@ -70,6 +74,47 @@ def test_an_exception_is_one_line_and_a_code(
     assert run_command("ad2 x", raising(exc)) == code
     output = capsys.readouterr()
     assert output.err.startswith(line) and output.err.count("\n") == 1 and not output.out
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "code"),
+    [
+        (["--out", "/proc/x.png"], "/proc/x.png", 2),
+        (["--out=/proc/x.png"], "/proc/.x.png.1-ab.tmp", 2),
+        (["data"], "/given/home", 2),
+        (["--out", "/proc/x.png"], "/ours/table.json", 1),
+    ],
+)
+def test_an_absent_file_is_a_mistake_if_the_user_named_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], file: str, code: int
+) -> None:
+    monkeypatch.setenv("AD2_HOME", "/given/home")
+    monkeypatch.setattr(sys, "argv", ["ad2", *words])
+    absent = FileNotFoundError(errno.ENOENT, "No such file or directory", file)
+    monkeypatch.setattr(command_errors, "write_log", lambda text: Path("log"))
+    assert run_command("ad2 x", raising(absent)) == code
+    line = f"error: {file}: No such file or directory; choose another path" if code == 2 else "error: ad2 x failed: "
+    assert capsys.readouterr().err.startswith(line)
+
+
+@pytest.mark.parametrize(("value", "code"), [("abc", 2), ("1.5", 2), ("-1", 2), ("", 0), (" 2 ", 0)])
+def test_a_wrong_world_size_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str, code: int
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", value)
+    assert run_command("ad2 x", lambda: 0) == code
+    line = f"error: environment variable WORLD_SIZE={value!r}: expected a whole number; correct or unset it\n"
+    assert capsys.readouterr().err == line * (code == 2)
+
+
+def test_a_home_of_an_unknown_user_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AD2_HOME", "~no_such_user/x")
+    assert run_command("ad2 x", lambda: len(str(home()))) == 2
+    assert capsys.readouterr().err.startswith("error: a path that begins with ~ names no user")
+    assert run_command("ad2 x", raising(KeyError("a"))) == 1
+    assert "; traceback: " in capsys.readouterr().err
 
 
 def test_the_log_of_an_unexpected_error_has_its_traceback_without_keys(

@@ -107,6 +107,19 @@ def test_bounds_are_checked_before_the_command_runs(words: tuple[str, ...], mess
         parsed(*REQUIRED, *words)
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_a_bounded_number_is_finite(value: str) -> None:
+    with pytest.raises(Ad2Error, match=f"--ratio {value}: "):
+        parsed(*REQUIRED, f"--ratio={value}")
+
+
+@pytest.mark.parametrize("words", [("", *REQUIRED[1:]), (*REQUIRED[:3], "--scenario", " ")])
+def test_an_empty_path_is_not_the_current_folder(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        parsed(*words)
+    assert end.value.code == 2 and "it is empty; name a file or a folder" in capsys.readouterr().err
+
+
 def test_an_option_without_the_one_that_it_needs_is_refused() -> None:
     assert parsed(*REQUIRED, "--routes", "1", "2").routes == ("1", "2")
     assert parsed(*REQUIRED, "--loops", "1").loops == 1  # the default has no effect

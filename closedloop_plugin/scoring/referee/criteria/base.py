@@ -13,17 +13,20 @@ from closedloop_plugin.scoring.referee.progress import RouteProgress
 
 @dataclass(frozen=True)
 class InfractionEvent:
-    """An infraction. `kind`: a name of record.INFRACTIONS; (x, y): map frame, m; `text`: the official message."""
+    """An infraction. `kind`: a name of record.INFRACTIONS; (x, y): map frame, m; `text`: the official message;
+    `actor`: id of the other body, "" if there is none."""
 
     kind: str
     time_s: float
     x: float
     y: float
     text: str
+    actor: str = ""
 
     def place(self) -> dict[str, Any]:
         """The entry of EpisodeRecord.places."""
-        return {**asdict(self), "time_s": round(self.time_s, 3), "x": round(self.x, 2), "y": round(self.y, 2)}
+        found = {**asdict(self), "time_s": round(self.time_s, 3), "x": round(self.x, 2), "y": round(self.y, 2)}
+        return found if self.actor else {key: value for key, value in found.items() if key != "actor"}
 
 
 class RefereeCriterion(Protocol):

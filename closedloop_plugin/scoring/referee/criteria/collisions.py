@@ -59,7 +59,7 @@ class CollisionCriterion:
 def _finding(truth: GroundTruth, contact: EgoContact) -> InfractionEvent:
     kind, name = _classified(contact.kind)
     text = f"Agent collided against object with type={name} and id={contact.actor} at {at(truth.ego)}"
-    return InfractionEvent(kind, truth.time_s, contact.x, contact.y, text)
+    return InfractionEvent(kind, truth.time_s, contact.x, contact.y, text, contact.actor)
 
 
 def _classified(kind: ActorKind) -> tuple[str, str]:

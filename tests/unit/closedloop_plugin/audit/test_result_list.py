@@ -75,7 +75,7 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
 def test_aliases_are_refused_before_they_are_expanded(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10)]
-    with pytest.raises(Ad2Error, match=r"list\.yaml: not a YAML file: an alias .* \(line 2, column 10\)"):
+    with pytest.raises(Ad2Error, match=r"list\.yaml: not a YAML file: more than 200,000 values"):
         read_list(write(tmp_path, "\n".join(lines)))
 
 

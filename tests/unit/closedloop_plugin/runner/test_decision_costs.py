@@ -64,6 +64,15 @@ def test_a_part_without_counts_is_named(tmp_path: Path) -> None:
     assert found.all_text == "800 in, 12 out (of 1 of 3 decisions, the others not reported)"
 
 
+def test_decisions_that_are_not_kept_are_named_as_a_part(tmp_path: Path) -> None:
+    """Of an episode of an earlier version, and of a file with fewer rows than its episode has decisions."""
+    keep(tmp_path, [spoken(0.5, (800, 12))] * 3)
+    found = decision_costs(tmp_path, [record(0, decisions=4), record(1, decisions=6)])
+    assert found is not None
+    assert (found.decisions, found.timed, found.counted, found.tokens_in) == (10, 3, 3, 2400)
+    assert "(of 3 of 10 decisions, the others not reported)" in found.all_text
+
+
 def test_what_no_backend_reports_is_not_reported(tmp_path: Path) -> None:
     keep(tmp_path, [spoken(0.0, (None, None))] * 2)
     found = decision_costs(tmp_path, [record(agent=OWN)])

@@ -26,16 +26,23 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 READER = FactoryRecipe("support.closedloop.doubles:Reader")
 
 
-def block(n: int = 1, **known: Any) -> bytes:
+def block(n: int = 1, first: int = 0, **known: Any) -> bytes:
     found: list[bytes] = []
     log = DecisionLog(10.0, found.append)
-    for tick in range(n):
+    for tick in range(first, first + n):
         known.setdefault("observation", observation())
         response = known.get("response") or DecisionResponse(Decision({"action": "go"}))
         log(TimedDecision(response, Control(), interpreted=True, requested=tick, arrived=tick,
                           observation=known["observation"]))  # fmt: skip
     log.flush()
     return b"".join(found)
+
+
+def changed(before: bytes, after: bytes) -> bytes:
+    """A file of one decision with another text in its line."""
+    line = gzip.decompress(block())
+    assert before in line
+    return gzip.compress(line.replace(before, after, 1))
 
 
 def stored(run: Path, key: str = "101_rep0") -> list[StoredDecision]:
@@ -60,7 +67,7 @@ def test_a_file_appears_when_its_episode_is_kept_and_replaces_the_earlier_one(tm
         files.add("101_rep0", block(7))
         files.begin("101_rep0")  # the episode is tried again
         files.add("101_rep0", block(n))
-        files.add("101_rep0", block(n))
+        files.add("101_rep0", block(n, first=n))
         assert names(tmp_path) == [".101_rep0.jsonl.gz.tmp"] + ["101_rep0.jsonl.gz"] * (n == 3)
         files.keep("101_rep0")
         assert len(stored(tmp_path)) == 2 * n
@@ -103,8 +110,17 @@ def test_costs_add_up_over_both_systems_and_unknown_ones_stay_unknown(tmp_path: 
         (gzip.compress(gzip.decompress(block()).replace(b'"tick":0', b'"tick":true')), "unexpected value True"),
         (gzip.compress(gzip.decompress(block()).replace(b'"go"', b"[1]")), "unexpected value"),
         (gzip.compress(gzip.decompress(block()).replace(b'"lane follow"', b'"fly"')), "fly"),
+        (changed(b'"tick":0', b'"tick":10000001'), "unexpected value 10000001"),
+        (changed(b'"t":0.0', b'"t":1e15'), r"unexpected value 1000000000000000\.0"),
+        (changed(b'"seconds":null', b'"seconds":-1'), "unexpected value -1"),
+        (changed(b'"seconds":null', b'"seconds":1e13'), r"unexpected value 1"),
+        (changed(b'"tokens_in":null', b'"tokens_in":1' + b"0" * 400), r"unexpected value \(1000"),
+        (changed(b'"tokens_out":null', b'"tokens_out":1.5'), r"unexpected value \(None, 1.5\)"),
+        (changed(b'"tokens_out":null', b'"tokens_out":true'), r"unexpected value \(None, True\)"),
+        (changed(b'"prompt_sha256":null', b'"prompt_sha256":{}'), "unexpected value {}"),
+        (changed(b'"requested":null', b'"requested":[1e300,0,0]'), "unexpected value"),
     ],
-    ids=range(10),
+    ids=range(19),
 )
 def test_a_broken_file_is_named_with_its_row(tmp_path: Path, content: bytes, why: str) -> None:
     file = decision_file(tmp_path, "101_rep0")
@@ -113,6 +129,17 @@ def test_a_broken_file_is_named_with_its_row(tmp_path: Path, content: bytes, why
     with pytest.raises(DataError, match=why) as error:
         stored(tmp_path)
     assert str(error.value).startswith(f"{file}, row {1 + content.startswith(block()[:-9])}")
+
+
+@pytest.mark.parametrize("second", [block(), block(2, first=4) + block(first=5)])
+def test_rows_that_are_not_in_order_are_refused(tmp_path: Path, second: bytes) -> None:
+    """So a file of others has no more rows than ticks, and no decision counts twice."""
+    file = decision_file(tmp_path, "101_rep0")
+    file.parent.mkdir()
+    file.write_bytes(block() + second)
+    with pytest.raises(DataError, match=r"'tick': expected more than .* Remove the file to go on without") as error:
+        stored(tmp_path)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.integration

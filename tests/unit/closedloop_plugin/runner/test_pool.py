@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.closedloop.doubles import RemoteReader, TextFollower
+from support.closedloop.doubles import RemoteReader, TextFollower, WithoutStart
 from support.closedloop.runs import comparable, run_into, tasks, worker_config
 from support.closedloop.time_limits import speed_up_clock
 
@@ -89,6 +89,18 @@ def test_a_world_that_always_fails_is_recorded_with_its_reason(
     assert (bad.counts, bad.fault) == ({"retries": retries}, "world")
     assert pytest.importorskip("re").search(why, bad.reason)
     assert (bad.score_composed, bad.world["backend"]) == (0.0, "fake")
+    assert [r.end for r in records if r is not bad] == ["completed"] * 3
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_an_exception_in_the_start_of_an_agent_is_its_fault_and_not_tried_again(tmp_path: Path, far: bool) -> None:
+    reader = FactoryRecipe("support.closedloop.doubles:Reader")
+    own = FactoryRecipe("support.closedloop.doubles:WithoutStart") if not far else None
+    config = worker_config(agent=own, interpreter=reader, interprets=True)
+    records = run_into(tmp_path, tasks(routes=4), config, WithoutStart() if far else None)
+    bad = records[2]
+    assert (bad.end, bad.fault, bad.counts) == (EndReason.AGENT_FAILED, "driver", {"retries": 0})
+    assert bad.reason.endswith("the agent talker: start() raised RuntimeError: no weights")
     assert [r.end for r in records if r is not bad] == ["completed"] * 3
 
 

@@ -65,6 +65,28 @@ def test_parts_of_a_content_are_joined(given: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("finish", "reason"),
+    [("content_filter", "safety_blocked"), ("SAFETY", "safety_blocked"), ("RECITATION", "safety_blocked"),
+     ("refusal", "safety_blocked"), ("sensitive", "safety_blocked"), ("network_error", "generation_failed")],
+)  # fmt: skip
+def test_what_a_filter_or_a_failure_leaves_of_a_reply_is_no_answer(finish: str, reason: str) -> None:
+    got = parse(content({"content": "A"}, finish), "mc", letters="AB")
+    assert isinstance(got, Unparsed) and got.reason == reason
+
+
+def test_an_error_beside_a_text_is_a_failure() -> None:
+    error = {"message": "upstream is gone", "code": 502}
+    odd = reply({"content": "A"})
+    odd.choices[0].error = error
+    got = marked(odd).choices[0].message.content
+    unread = parse(got, "mc", letters="AB")
+    assert "upstream is gone" in got and isinstance(unread, Unparsed) and unread.reason == "generation_failed"
+    with pytest.raises(NoCompletion, match="upstream is gone"):
+        marked(reply({"content": "A"}, error=error))
+    assert marked(reply({"content": "A"}, error=None)).choices[0].message.content == "A"
+
+
+@pytest.mark.parametrize(
     ("body", "message"),
     [
         ({"error": {"message": "Provider returned error", "code": 502}}, "Provider returned error"),

@@ -38,6 +38,13 @@ HOSTILE = {
         ChatReply("A bus", "stop", "m"),
     ),
     "cut thought": (body({"content": None}, {"finish_reason": "max_tokens"}), ChatReply("", "length", "m")),
+    "not finite": (
+        body(usage={"cost": float("nan"), "completion_tokens": 7}, choice={"logprobs": [float("-inf")]}),
+        ChatReply("x", "stop", "m", None, 7),
+    ),
+    "no error": (body(error=None, choice={"error": {}}), ChatReply("x", "stop", "m")),
+    "filter of Gemini": (body(choice={"finish_reason": "SAFETY"}), ChatReply("x", "content_filter", "m")),
+    "filter of Claude": (body({"content": None}, {"finish_reason": "refusal"}), ChatReply("", "content_filter", "m")),
     "refusal": (body({"content": None, "refusal": {"a": 1}}), ChatReply("{'a': 1}", "content_filter", "m")),
 }
 
@@ -60,6 +67,14 @@ def test_a_body_without_a_completion_is_invalid(raw: bytes) -> None:
         read_completion(raw)
     assert caught.value.reason == "invalid_reply"
     assert len(caught.value.detail) < 2_000
+
+
+@pytest.mark.parametrize("error", [{"message": "upstream", "code": 502}, "upstream", ["upstream \ud800"]])
+@pytest.mark.parametrize("beside_the_text", [True, False])
+def test_an_error_beside_a_text_is_a_failure(error: Any, beside_the_text: bool) -> None:
+    with pytest.raises(NoCompletion, match="upstream") as caught:
+        read_completion(body(choice={"error": error}) if beside_the_text else body(error=error))
+    assert caught.value.reason == "broken_off" and caught.value.detail.encode()
 
 
 def test_a_too_deeply_nested_error_is_truncated() -> None:

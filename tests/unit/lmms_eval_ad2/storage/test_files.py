@@ -174,3 +174,15 @@ def test_threads_may_write_the_same_path(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: atomic_write_bytes(tmp_path / "a", bytes([n]) * 100), range(200)))
     assert len(set((tmp_path / "a").read_bytes())) == 1 and names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_device_is_not_replaced(tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "target"
+    if kind == "pipe":
+        os.mkfifo(target)
+    else:
+        target.symlink_to(os.devnull)
+    with pytest.raises(OSError, match="not a regular file"), atomic_write(target) as handle:
+        handle.write("x")
+    assert not target.is_file() and [path.name for path in tmp_path.iterdir()] == ["target"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.closedloop.models import FakeModel, observation
+from support.closedloop.run_folders import record
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.cached_model import CachedModel
@@ -44,6 +45,9 @@ def make_run(folder: Path, key: str, replies: Sequence[DecisionResponse | str]) 
     log.flush()
     files.keep(key)
     write_run(folder, IDENTITY, {})
+    route, _, repetition = key.rpartition("_rep")
+    with (folder / "episodes.jsonl").open("a") as lines:
+        lines.write(record(route, 100.0, int(repetition)).to_json() + "\n")
     return folder
 
 
@@ -142,6 +146,13 @@ def test_a_run_without_words_or_files_is_refused(tmp_path: Path, capsys: pytest.
     for run, why in ((tmp_path, "no decisions in"), (tmp_path / "no", "no run.json")):
         assert main(["drive", "reread", str(run), "--interpreter", "rules"]) == 2
         assert why in capsys.readouterr().err
+
+
+def test_a_file_without_its_episode_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A process that was killed between the two has left it; the same command drives the episode again."""
+    run = make_run(tmp_path, "101_rep0", ["Stop."])
+    (run / "decisions/102_rep0.jsonl.gz").write_bytes((run / "decisions/101_rep0.jsonl.gz").read_bytes())
+    assert figures(capsys, run, "--interpreter", "rules")["total"]["decisions"] == 1
 
 
 def test_replies_of_a_model_here_are_cached_by_their_question(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ onboard: {backend: "my_io:Recorder", max_age_s: 2}
         ("vehicle: limo-tracked\nlink: {port: 22.5}", "a whole number"),
         ("vehicle: limo-tracked\nlink: {ssh_options: ProxyJump=gate}", "a list of Name=value"),
         ("vehicle: limo-tracked\nlink: {host: \"a\\nb\"}", "link.host"),
-        ("vehicle: limo-tracked\nlimits: {speed: 0.1}\nlimits: {speed: 1.0}", "duplicate key limits.*line 3"),
+        ("vehicle: limo-tracked\nlimits: {speed: 0.1}\nlimits: {speed: 1.0}", "duplicate key 'limits'.*line 3"),
         ("vehicle: limo-tracked\nonboard: {relay: false}", "does not stop by itself"),
         ("vehicle: limo-tracked\nonboard: {backend: ros3}", "MODULE:CLASS"),
         ("vehicle: limo-tracked\nonboard: {motion_s: 0.6}", "from 0.05 to 0.5"),

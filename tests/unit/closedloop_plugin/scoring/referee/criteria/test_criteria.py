@@ -37,7 +37,8 @@ def test_collisions_are_classified_by_the_actor_hit(kind: ActorKind, name: str, 
     outcome = judge.outcome()
     text = f"Agent collided against object with type={type_} and id=7 at (x=10.5, y=-1.0, z=0.0)"
     assert lists(outcome) == {name: [text]}
-    assert outcome.places == [{"kind": name, "time_s": 0.05, "x": 12.0, "y": 1.0, "text": text}]  # the contact's place
+    place = {"kind": name, "time_s": 0.05, "x": 12.0, "y": 1.0, "text": text, "actor": "7"}  # the contact's place
+    assert outcome.places == [place]
 
 
 @pytest.mark.parametrize(
