@@ -174,8 +174,8 @@ class ControlScheduler:
         if interpreted.mode:
             self.counts[f"mode {interpreted.mode}"] += 1
         if not response.replied:
-            why = f"slow system: {interpreted.reason}: {' '.join(interpreted.raw.split())[:200]}"
-            return self._failure(why, interpreted.fault)
+            text = " ".join(interpreted.raw.split())[:200]
+            return self._failure(f"slow system: {interpreted.reason}: {text}", interpreted.fault)
         self._failures = 0
         self.counts.update(interpreted.adapted)
         if (why := response.unread) is not None:
