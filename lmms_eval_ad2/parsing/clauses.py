@@ -56,7 +56,7 @@ _FORMER = re.compile(
     r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier|normally"
     r"|first,? i (?:said|answered|chose|picked)|usually"
     r"|(?:about|going|wanted|meant) to say|almost said"
-    r"|i (?:first |had |once )?thought|i (?:first|had|once) (?:took|believed|assumed|mistook|read)"
+    r"|i (?:first |had |once )?thought|i (?:first|had|once) (?:took|believed|assumed|mistook|read|counted)"
     r"|first thought|seemed|i was inclined|i assumed|considered"
     r"|was considering|thought about|was tempted|question (?:suggests|implies|assumes)|my first(?! (?:choice"
     r"|pick|preference)\b(?! was))|(?:you"

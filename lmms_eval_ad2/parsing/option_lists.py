@@ -14,7 +14,7 @@ _BETWEEN = r"(?:[\s.,:;、/|&-]{0,4}(?:\b(?:and|or)\b|和|或|与|及)?[\s.,:;�
 _ENUMERATION = re.compile(
     rf"(?P<before>\A\W*|[\n:(]\s?|\b(?:are|is|among|between|from|of|options?|choices?|letters"
     rf"|answers?)\b[\s:]*|(?:有|是|为|选项|答案)[\s:]*)"
-    rf"(?P<run>{_NEXT}(?:{_BETWEEN}{_NEXT}(?![A-Za-z0-9])){{2,}})(?=\s?(?:[.,;:!)|]|\n|\Z))",
+    rf"(?P<run>{_NEXT}(?:{_BETWEEN}{_NEXT}(?![A-Za-z0-9])){{2,}}+)(?=\s?(?:[.,;:!)|\]}}*]|\n|\Z))",
     re.IGNORECASE,
 )
 _ORDERED = re.compile(
@@ -35,6 +35,13 @@ _NUMBERED_FIRST = re.compile(rf"(?m)^\W*(?:1[.):、]|1st:?|①)\s?{_LETTER}(?![A
 _NUMBERED = re.compile(
     rf"(?:\A|\n)\W{{0,4}}\d[.):、]\s?{_NEXT}(?:[\s,;.]{{1,4}}\d[.):、]\s?{_NEXT}(?![A-Za-z0-9]))+(?=\s?(?:[.,;!]|\n|\Z))"
 )
+# "A) Turn left, B) Go straight": offered, not chosen.
+OFFERED = re.compile(
+    r"\b(?:possible|available|offered|listed|given|following|candidate) (?:answers|options|choices)\b[^.;\n]*\Z"
+    r"|(?:\be\.g\.|\bfor (?:example|instance)\b|\bsuch as|\bformat\b|例如|比如|格式)\W*(?:answer\W*|答案\W*)?\Z"
+    r"|(?:\A|[.;!?\n,]\s?)to (?:answer|reply|respond|say|choose|pick|select|justify|go with)(?: with)? \W*"
+    r"(?:option )?\W*\Z"
+)
 
 _PLACE = r"(?:second|2nd|third|3rd|fourth|4th|next|secondary|tertiary)"
 _RANK = r"(?:[- ](?:best|choice|place|guess|pick|preference|(?:most )?likely|most probable))"
@@ -53,8 +60,18 @@ _LOWER_PLACE = re.compile(
 )
 
 
+def without_numbered(text: str) -> str:
+    """Plain text with blanks for several numbered letters: "1. A 2. C"."""
+    return _NUMBERED.sub(
+        lambda found: (
+            "\n" + " " * (len(found.group()) - 1) if len(set(re.findall("[A-H]", found.group()))) > 1 else found.group()
+        ),
+        text,
+    )
+
+
 def without_enumeration(text: str) -> str:
-    """Plain text with blanks for three or more letters in a row, or numbered ones, of which it says nothing else."""
+    """Plain text with blanks for three or more letters in a row, of which it says nothing else."""
 
     def blank(found: re.Match[str]) -> str:
         places = list(re.finditer("(?i)(?<![a-z])[a-h](?![a-z])", found["run"]))
@@ -64,11 +81,7 @@ def without_enumeration(text: str) -> str:
         stop = places[repeated - 1].end()  # "(A, B, C or D): D"
         return found["before"] + " " * stop + found["run"][stop:]
 
-    def blank_numbered(found: re.Match[str]) -> str:
-        several = len(set(re.findall("[A-H]", found.group()))) > 1
-        return "\n" + " " * (len(found.group()) - 1) if several else found.group()
-
-    return _NUMBERED.sub(blank_numbered, _ENUMERATION.sub(blank, text))
+    return _ENUMERATION.sub(blank, text)
 
 
 def without_lower_places(text: str) -> str:

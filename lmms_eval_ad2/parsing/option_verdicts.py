@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmms_eval_ad2.parsing.clauses import FORCED, TextClause, clause_at, clauses, exception, negations, without_idioms
+from lmms_eval_ad2.parsing.option_lists import OFFERED
 from lmms_eval_ad2.parsing.option_mentions import OPENERS, LetterMention, groups
 from lmms_eval_ad2.parsing.question_words import WORST, asks_for_the_worst, superlatives
 
@@ -101,7 +102,7 @@ _CONFIRMED = re.compile(
     r"|(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins"
     r"|it is\b|it must be|is it(?=\s?[.!]|\Z)|is what i(?:'d| would| will|'ll)? (?:\w+ )?"
     r"(?:select|choose|pick|go with|answer|say)"
-    r"|is (?:clearly |by far |certainly )?the (?:most (?!un|in|im)\w+|best|safest|\w+est)(?: (?:choice"
+    r"|(?:is|would be) (?:clearly |by far |certainly )?the (?:most (?!un|in|im)\w+|best|safest|\w+est)(?: (?:choice"
     r"|option|answer|one|match))\b|(?:stays|stands as) (?:my|the)\b"
     r"|is (?:clearly |therefore )?the only (?:\w+ )?(?:choice|option|answer|one)\b"
     r"|is not (?:just|only|merely)|is what (?:the|we|you|i) |does(?=\s?[.!]|\Z)"
@@ -150,7 +151,8 @@ _DESCRIPTION = re.compile(
     r"|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但"
 )
 CONDITION_AFTER = re.compile(
-    r"[)\]}>\"']{0,3},? (?:only )?(?:if|unless|provided|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)"
+    r"[)\]}>\"']{0,3},? (?:(?:would|could|might|may|should|will|is|was)(?: \w+){1,3} )?(?:only )?(?:if|unless|provided"
+    r"|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)"
     r"|[)\]}>\"']{0,3},? otherwise\b"
 )
 _RESTATED = re.compile(
@@ -200,7 +202,8 @@ def find_verdicts(
             negated_before = last.end
             no |= letters
             continue
-        if _is_open(clause, left, text[clause.start : first.start].lower(), right):
+        offered = OFFERED.search(text[max(0, first.start - _LEFT) : first.start].lower())
+        if offered or _is_open(clause, left, text[clause.start : first.start].lower(), right):
             continue
         no -= letters
         alone = _alone(text, first, last) or _ends_text(text, clause, first, last)
