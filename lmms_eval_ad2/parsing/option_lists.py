@@ -29,6 +29,11 @@ _ASCENDING = re.compile(
 _FIRST_OF_ORDER = re.compile(
     rf"\A\W*(?:[^\n:]{{0,60}}?(?:\bis\b|:|是|为) ?)?{_LETTER}(?:\s?(?:>{{1,3}}|[≻»])\s?{_NEXT})+\W*\Z"
 )
+_REMARKED = re.compile(
+    rf"\A\W*(?:[^\n:]{{0,40}}: ?)?{_LETTER} ?\((?P<remark>[^()\n]{{1,30}})\)"
+    rf"(?:[,;\s]{{1,3}}(?:and |or )?{_NEXT} ?\([^()\n]{{1,30}}\))+\W*\Z"
+)
+_BEST_REMARK = re.compile(r"\b(?:most|high(?:est)?|best|first|1st|primary|top)\b|最|首选|高", re.IGNORECASE)
 _NUMBERED_FIRST = re.compile(rf"(?m)^\W*(?:1[.):、]|1st:?|①)\s?{_LETTER}(?![A-Za-z0-9])")
 
 # "1. B 2. A": answers to several questions, or a ranking that is not called one.
@@ -96,6 +101,8 @@ def first_of_ranking(text: str) -> str | None:
         return None
     if order := _FIRST_OF_ORDER.match(text):
         return order["letter"].upper()
+    if (remarked := _REMARKED.match(text)) and _BEST_REMARK.search(remarked["remark"]):  # "D (most likely), B (less)"
+        return remarked["letter"].upper()
     ranked = _ORDERED.search(text)
     if not ranked:
         return None

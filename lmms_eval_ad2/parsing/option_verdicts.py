@@ -69,6 +69,7 @@ _WEAK = re.compile(
 # "The proper action is A.": any subject, if the clause ends after a capital letter.
 _SUBJECT_IS = re.compile(rf"\b[a-z]{{2,}} {_IS}[: ]*\Z")
 _ANSWER_AHEAD = re.compile(r"\banswer\b|答案")
+_SO_IS = re.compile(rf"\bso (?:is|are) {_DRESS}")
 _CONTRAST = re.compile(rf"(?:\bbut(?: rather)?|而是|\bit's|\bit is|,),? ?{_DRESS}")
 _NEGATED_LEFT = re.compile(
     r"(?:\bnot|n't(?: be)?|\bnever|\brather than|\binstead of|\bover|\bexclud\w{1,4}|\beliminat\w{1,4}|\brul\w{1,4} out"
@@ -105,7 +106,7 @@ _CONFIRMED = re.compile(
     r"|(?:is|would be) (?:clearly |by far |certainly )?the (?:most (?!un|in|im)\w+|best|safest|\w+est)(?: (?:choice"
     r"|option|answer|one|match))\b|(?:stays|stands as) (?:my|the)\b"
     r"|is (?:clearly |therefore )?the only (?:\w+ )?(?:choice|option|answer|one)\b"
-    r"|is not (?:just|only|merely)|is what (?:the|we|you|i) |does(?=\s?[.!]|\Z)"
+    r"|is not (?:just|only|merely)|is what (?:the|we|you|i) |is the way to go|does(?=\s?[.!]|\Z)"
     r"|is (?:the |a )?(?:better|best|safer|safest|stronger|closest|closer|only) (?:one|choice|option|fit|match|answer))"
     r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|is the (?:reason|cause)\b"
     r"|(?:is|as|would be|seems"
@@ -213,7 +214,10 @@ def find_verdicts(
             continue
         tentative = OPEN.search(left) and not _DECIDED.search(left)
         is_open = (either and len(letters) > 1) or (bool(tentative) and not affirmed)
-        also = bool(confirmed and (confirmed["also"] or confirmed["zh_also"]))
+        joins = _SO_IS.search(left)  # "C is possible, and so is D"
+        if joins and not found:
+            continue
+        also = bool(joins or (confirmed and (confirmed["also"] or confirmed["zh_also"])))
         found.append(LetterVerdict(letters, first, is_open, also, alone, left[-max(1, first.start - previous_end) :]))
         previous_end = last.end
     return _that_restate(found, question), no

@@ -34,7 +34,9 @@ _COMPOUND = re.compile(
     r"[- ](?:stops?|lanes?|stations?|crossings?(?! the\b| in\b| at\b| from\b)|signs?|shelters?|billboards?"
     r"|posters?|stickers?"
     r"|statues?|paintings?|ads?|adverts?|shadows?"
-    r"|reflections?|toys?|routes?|racks?|parking|zones?|maps?|timetables?|tickets?)\b|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道"
+    r"|reflections?|toys?|routes?|racks?|parking|zones?|maps?|timetables?|tickets?|buttons?"
+    r"|symbols?|bridges?|(?:signals?|lights?)(?! (?:left|right|to)\b))\b"
+    r"|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道"
     r"|提示|车道|信号灯|箭头|道(?!路))"
 )
 _NOBODY = re.compile(r"\b(?:nobody|no one|no-one)\b(?! (?:else|other))|空无一人|没有?人|无人")
@@ -294,6 +296,9 @@ def _names_head(low: str, asked: re.Match[str]) -> bool:
 
 def _names_only_asked(low: str, question: str) -> bool:
     """Whether lower-case text names no other thing than `question`: else its statement may be about that thing."""
+    subject = _SUBJECT.search(low)  # "The crosswalk is not visible."
+    if subject and subject["thing"] not in _NO_THING and not re.search(asked_for(question) or r"\Z", subject["thing"]):
+        return False
     asked = {singular(word) for word in re.findall(r"[a-z]+", question)}
     english = {word for word in re.findall(r"[a-z]{2,}", re.sub(r"\bsigns? of\b", " ", low)) if word not in _NO_THING}
     chinese = _ZH_NO_THING.sub("", "".join(re.findall(r"[\u4e00-\u9fff]+", low)))

@@ -99,8 +99,9 @@ _COUNTED_THING = re.compile(r" (?:[a-z]+ ){0,2}?(?P<word>[a-z]{3,})(?=[\s.,;!]|\
 def counts_another(right: str, noun: str) -> bool:
     """Whether the words after a number name another kind of thing than the pattern `noun`: "3 trucks" for bicycles."""
     found = _COUNTED_THING.match(right)
-    said = [kind for kind in _KINDS if found and re.match(kind, found["word"])]
     asked = [kind for kind in (*_KINDS, "car") if re.search(rf"(?:{kind})", noun)]
+    kinds = _KINDS if set(asked) & _CALLED_CARS else (*_KINDS, "car")
+    said = [kind for kind in kinds if found and re.match(kind, found["word"])]
     chinese = re.match(r" ?[\u4e00-\u9fff](?:正在)?(?P<word>[\u4e00-\u9fff]{1,6})", right)
     said += [kind for kind in _ZH_KINDS if chinese and re.search(kind, chinese["word"])]
     asked += [kind for kind in (*_ZH_KINDS, "车") if re.search(kind, noun)]
