@@ -43,7 +43,8 @@ _NUMBERED = re.compile(
 # "A) Turn left, B) Go straight": offered, not chosen.
 OFFERED = re.compile(
     r"\b(?:possible|available|offered|listed|given|following|candidate) (?:answers|options|choices)\b[^.;\n]*\Z"
-    r"|(?:\be\.g\.|\bfor (?:example|instance)\b|\bsuch as|\bformat\b|例如|比如|格式)\W*(?:answer\W*|答案\W*)?\Z"
+    r"|(?:\be\.g\.|\bfor (?:example|instance)\b|\bsuch as|\bformat\b|例如|比如|格式)\W*"
+    r"(?:answer\W*|答案\W*|选择?\W*)?\Z"
     r"|(?:\A|[.;!?\n,]\s?)to (?:answer|reply|respond|say|choose|pick|select|justify|go with)(?: with)? \W*"
     r"(?:option )?\W*\Z"
 )

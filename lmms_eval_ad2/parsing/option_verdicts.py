@@ -90,7 +90,7 @@ NEGATED_RIGHT = re.compile(
 )
 _CONDITION = re.compile(
     r"\bif\b(?! (?:i|we) (?:had|have|must|were)\b| forced)|\b(?:whether|unless|suppose)\b[^,]*\Z"
-    r"|(?:如果|若|假如)(?!必须|一定要|非要|只能)|是否[^,]*\Z"
+    r"|(?:如果|若|假如)(?!必须|一定要|非要|只能)|只有[^,.;]{1,16}[才时]|是否[^,]*\Z"
 )
 OPEN = re.compile(
     r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
@@ -149,7 +149,7 @@ _TRUNCATED = re.compile(r"(?i)[.!?] (?:option|choice|选项)\s?\Z")
 _DECIDED = re.compile(r"\b(?:settled?|decided?|chose|choose|prefer|picked|went) \w+\s?[\"'(]{0,2}(?:option )?\Z")
 _DESCRIPTION = re.compile(
     r"[.,;:!?\n)]|\b(?:that|who|which|with|without|and|or|nor|where|when|as|because|since|rather than"
-    r"|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但"
+    r"|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但|[也又](?=[不没非])"
 )
 CONDITION_AFTER = re.compile(
     r"[)\]}>\"']{0,3},? (?:(?:would|could|might|may|should|will|is|was)(?: \w+){1,3} )?(?:only )?(?:if|unless|provided"

@@ -15,7 +15,13 @@ from lmms_eval_ad2.parsing.asked_things import (
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, last_sentence
 from lmms_eval_ad2.parsing.normalise import plain
 from lmms_eval_ad2.parsing.opposites import beside, by_opposite, in_another_place, place_is_empty
-from lmms_eval_ad2.parsing.question_words import located_noun, names_another, of_another_road_user, of_asked_kind
+from lmms_eval_ad2.parsing.question_words import (
+    located_noun,
+    names_another,
+    of_another_road_user,
+    of_asked_kind,
+    of_the_ego,
+)
 from lmms_eval_ad2.parsing.revisions import REVISION
 
 _THERE = re.compile(r"\bthere(?:'s| is| are| was| were| isn't| aren't| wasn't| seems to be| appears to be)\b")
@@ -35,7 +41,7 @@ _COMPOUND = re.compile(
     r"|posters?|stickers?"
     r"|statues?|paintings?|ads?|adverts?|shadows?"
     r"|reflections?|toys?|routes?|racks?|parking|zones?|maps?|timetables?|tickets?|buttons?"
-    r"|symbols?|bridges?|(?:signals?|lights?)(?! (?:left|right|to)\b))\b"
+    r"|symbols?|bridges?|distances?|(?:signals?|lights?)(?! (?:left|right|to)\b))\b"
     r"|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道"
     r"|提示|车道|信号灯|箭头|道(?!路))"
 )
@@ -67,6 +73,9 @@ _TALK = re.compile(
     r"|问|查找|寻找|检查|找一下|注意|当心|小心|留意|提防)[^,.;]{0,6}\Z"
 )
 _MEANS = re.compile(r"\W*(?!this|that|which|it)(?:an? )?[a-z]+(?: [a-z]+)? means? ")  # "A red light means stop."
+_LABELLED_NO = re.compile(
+    r"(\A\W*(?:[a-z][a-z ]{1,40}|[\u4e00-\u9fff]{2,10})) ?: ?(?=none\b|no\b|absent|not |无|没有|不)"
+)
 _RULE = re.compile(
     r"\b(?:forbid\w*|prohibit\w*|bann(?:ed|ing)|warn\w*|(?:reserved|intended|meant) for)\b[^,.;]{0,24}\Z"
 )
@@ -74,7 +83,7 @@ _TALK_AFTER = re.compile(r" (?:would|question|query|task|topic)s?\b|的(?:信息
 # Said of the kind, not of the scene: "Buses are large vehicles.", "A bus usually stops here."
 _KIND_BEFORE = re.compile(r"\W*(?:an? )?\Z")
 _KIND_AFTER = re.compile(
-    r"是(?:一种|一类|指)"
+    r"是(?:一种|一类|指)|应|必须|须|不得|禁止"
     r"| (?:must|should)\b"
     r"|(?: is| are)(?: not|n't)? (?:allowed|permitted|forbidden|prohibited|banned|expected|required)\b"
     r"| (?:can |may |do |does )?(?:usually|often|typically|generally|normally|commonly|tend)\b"
@@ -84,7 +93,8 @@ _KIND_AFTER = re.compile(
 )
 # Of another time or picture: "There used to be a bus.", "In the previous image there was a bus.", 即将有公交车驶来.
 _ELSEWHEN = re.compile(
-    r"\b(?:will (?:soon )?be|used to be|(?:is|are) going to be)\b|即将|将要|将会|曾经|曾有|上一[张帧]|下一[张帧]"
+    r"\b(?:will (?:soon )?be|used to be|(?:is|are) going to be|yesterday|(?:moment|minute|while)s? ago)\b"
+    r"|刚才|刚刚|昨天|即将|将要|将会|曾经|曾有|上一[张帧]|下一[张帧]"
 )
 _QUOTED_QUESTION = re.compile(r"\"[^\"\n]{1,200}\?\"|'[^'\n]{1,200}\?'(?![a-z])")
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
@@ -123,6 +133,7 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
     With a question, each clause that names what was asked for counts, by its polarity. Without one, or if the reply
     uses other words, a single sentence that states presence or absence; only if it is all of the reply (`alone`).
     """
+    low = _LABELLED_NO.sub(r"\1 ", low)
     called = _of_claim(low) if _CLAIM.search(question.lower()) else None
     if called:
         return called
@@ -207,6 +218,8 @@ def _of_name(low: str, name: str, sides: set[str], question: str) -> tuple[list[
         if not is_property and _ELSEWHEN.search(text) and not _ELSEWHEN.search(question):
             continue
         if is_property and _of_another_thing(text, pattern, question):
+            continue
+        if is_property and of_the_ego(text, question):
             continue
         if is_property and (beside(text) - beside(question) or names_another(text, question)):
             continue

@@ -179,6 +179,17 @@ def of_another_road_user(low: str, question: str) -> bool:
     return bool(of_ego and _ROAD_USER.match(low) and not _EGO.search(low))
 
 
+_OF_EGO = re.compile(
+    r"\W*(?:the )?(?:ego(?:[- ](?:vehicle|car))?|our (?:car|vehicle)|you|your (?:car|vehicle))"
+    r" (?:is|are|should|must|has|needs?|can|will)\b"
+)
+
+
+def of_the_ego(low: str, question: str) -> bool:
+    """Whether a lower-case clause is about the ego vehicle, where a question asks about another road user."""
+    return bool(_OF_EGO.match(low) and _ROAD_USERS.search(question.lower()) and not _EGO.search(question.lower()))
+
+
 def asks_for_the_worst(question: str) -> bool:
     """Whether a question asks for what is wrong or least suitable, so that "B is wrong" is an answer."""
     return bool(WORST.search(question.lower()))

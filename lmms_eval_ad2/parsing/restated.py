@@ -6,7 +6,7 @@ import re
 
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, last_sentence, negations
 from lmms_eval_ad2.parsing.option_names import ENDING
-from lmms_eval_ad2.parsing.question_words import of_another_road_user
+from lmms_eval_ad2.parsing.question_words import of_another_road_user, of_the_ego
 
 _FUNCTION = frozenset((
     "the", "an", "and", "any", "some", "there", "here", "this", "that", "these", "those", "its", "his", "her",
@@ -120,7 +120,7 @@ def _concluded(low: str, words: set[str], asked: str) -> str | None:
     for part in last_sentence(low) or clauses(low):
         found = pattern.search(part.text)
         said = _content(found["rest"]) if found else set()
-        if found and said and said <= words and _states(part):
+        if found and said and said <= words and _states(part) and not of_the_ego(part.text, asked):
             verdicts.add("no" if negations(part.text) % 2 else "yes")
     return verdicts.pop() if len(verdicts) == 1 else None
 
