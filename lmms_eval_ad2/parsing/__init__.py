@@ -22,6 +22,7 @@ from lmms_eval_ad2.parsing.native_forms import with_html_boxes
 from lmms_eval_ad2.parsing.normalise import plain
 from lmms_eval_ad2.parsing.option import read_option
 from lmms_eval_ad2.parsing.presence import lacks_located
+from lmms_eval_ad2.parsing.question_words import names_another
 from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
 from lmms_eval_ad2.parsing.refusals import asks_for_picture
 from lmms_eval_ad2.parsing.wrappers import unwrap
@@ -75,6 +76,8 @@ def parse(
             reply = plain(with_html_boxes(reply))
             if lacks_located(reply, question):
                 return Unparsed(form, "refusal", text[:200])
+            if names_another(reply.lower(), question):
+                return Unparsed(form, "no_verdict", text[:200])
             read = read_point if form == "point" else read_box
             return read(reply, image_size, frame, model_input, question)
     reply = plain(reply)

@@ -52,7 +52,7 @@ _ZH_PERSON = (
 )
 _ZH_OPINES = (
     r"[^,.;!?\n所]{0,6}?(?:说(?![的法过])|认为|觉得|表示|声称|以为|相信|主张|坚持|回答|猜|告诉|指出|判断"
-    r"|断言|选(?:了|的是|择了?)?(?=[A-Ha-h])"
+    r"|断言|数[了过出到]|选(?:了|的是|择了?)?(?=[A-Ha-h])"
     r")"
 )
 _ATTRIBUTED = re.compile(
@@ -71,9 +71,10 @@ _ATTRIBUTED = re.compile(
     r"|\b(?:it )?(?:is|was) (?:said|rumou?red|claimed|believed|reported)\b|\b(?:reportedly|allegedly"
     r"|supposedly|rumou?r)\b"
     r"|(?P<brief>\b(?:previous|former|prior|other|another|different) (?:\w+ )?(?:answer|reply|question"
-    r"|response|guess|case"
+    r"|response|guess|case|image|picture|photo|frame"
     r"|model)(?:'s)?\b|\b(?:question|prompt|caption|answer key|title|headline|label) (?:suggests?|implies"
     r"|assumes|says|presupposes)\b"
+    r"|\baccording to the (?:caption|title|headline|question|prompt|description|file ?name|metadata|map|news)\b"
     r"|\b(?:you|user|question|prompt)(?:'re| are)? ask(?:s|ed|ing)? (?:me )?(?:about|if|whether|for)\b)"
     r"|\b(?:suppose|supposing|assume|assuming|imagine|imagining|pretend|hypothetically|let us (?:say|assume"
     r"|imagine|suppose)"

@@ -41,7 +41,7 @@ _CONDITION = re.compile(
     r"\bhad there been\b|\b(?:if|unless|whether|suppos(?:e|ing)|assuming|provided that|in case|were it|had it)\b"
     r"|如果|若是|若(?!干)|假如|假设|(?<!主)(?<!只)要是|除非|倘若|是否(?!定|认|[.,;!]|\Z)|是不是|有没有"
     r"|能不能|能否(?!认)|可否(?!认)|取决于"
-    r"|\bdepend(?:s|ing)? on\b"
+    r"|\bdepend(?:s|ing)? on\b|\A\W*(?:were|had) (?:it|the|there|this|that|we|i)\b"
 )
 _TENTATIVE = re.compile(
     r"\b(?:maybe|perhaps|possibly|might|could(?! (?:be (?:identified|seen|found|detected|made out)"
@@ -56,7 +56,7 @@ _FORMER = re.compile(
     r"\b(?:at first|at a first glance|at first glance|initially|originally|previously|earlier|normally"
     r"|first,? i (?:said|answered|chose|picked)|usually"
     r"|(?:about|going|wanted|meant) to say|almost said"
-    r"|i (?:first |had |once )?thought|i (?:first|had|once) (?:took|believed|assumed|mistook|read)"
+    r"|i (?:first |had |once )?thought|i (?:first|had|once) (?:took|believed|assumed|mistook|read|counted)"
     r"|first thought|seemed|i was inclined|i assumed|considered"
     r"|was considering|thought about|was tempted|question (?:suggests|implies|assumes)|my first(?! (?:choice"
     r"|pick|preference)\b(?! was))|(?:you"

@@ -29,6 +29,7 @@ _SINGLE = re.compile(
     r"(\A|[.!?:\n] ?|\b(?:there(?: is|'s|'s)|i(?: can)? see|shows|contains|only|just) (?:only "
     r"|just )?)a single\b(?! (?:lane|file|row|line)\b)"
 )
+_COUNTING = re.compile(r"\b(?:let me|let's|let us|i'll|i will|now i|i) count(?= ?:)")  # "Let me count: 1, 2, 3."
 _OTHERS = re.compile(r"\bother \Z")
 _OTHERS_RIGHT = re.compile(r" other\b")
 _NONE = re.compile(
@@ -89,6 +90,7 @@ def read_count(text: str, question: str = "") -> Answer | Unparsed:
         return Answer("count", 0)
     if low.strip(" .!\"'()") in _NONE_WHOLE:
         return Answer("count", 0)
+    low = _COUNTING.sub(" ", low)
     low = re.sub(r"\bof (?:which|whom)\b", "of them", low)  # no end of the clause
     former = [part for part in clauses(low) if part.former]
     open_ = [part for part in clauses(low) if part.conditional or part.open]

@@ -10,7 +10,8 @@ from lmms_eval_ad2.parsing.question_words import telling_words
 _VERB = r"(?:do|does|did|is|are|was|were|has|have|had|can|could|will|would|should|must|may)"
 _END = r"\s?(?:[.,;!:]|\Z|- )"
 _ELLIPTICAL = re.compile(
-    r"\W{0,3}(?:indeed,? )?(?:(?P<none>neither|none)|(?:both|all|each|every one)|it|they|he|she|there|we|you"
+    r"\W{0,3}(?:indeed,? )?(?:i (?:think|believe|would say) (?:that )?)?"
+    r"(?:(?P<none>neither|none)|(?:both|all|each|every one)|it|they|he|she|there|we|you"
     r"|the (?:ego|car|vehicle))"
     rf"(?: of (?:them|these|those|the \w+))?(?: \w+ly| indeed)? {_VERB}(?P<negated>n't| not)?(?: indeed)?{_END}"
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from lmms_eval_ad2.parsing.attributed import without_attributed
 from lmms_eval_ad2.parsing.normalise import without_html
 from lmms_eval_ad2.parsing.question_words import telling_words
 from lmms_eval_ad2.parsing.refusals import is_refused_reply, without_refusals
@@ -63,9 +64,19 @@ _NO_TEXT = re.compile(
     r"\W{0,3}(?:(?:there(?:'s| is| are)|i see|the [a-z ]{1,30} (?:has|shows|contains|bears)) no"
     r"|(?:there (?:isn't|aren't)|i (?:can't|cannot|can not|don't|do not) (?:see|find|make out|read)) any)"
     r" (?:\w+ly )?(?:\w+ )?(?:text|writing|lettering|letters?|words?|characters?|inscription)\b[^\"\n]*\Z"
+    r"|\W{0,3}(?:nothing (?:is|was) (?:written|shown|displayed|printed)"
+    r"|(?:there (?:is|are)|i see) no (?:sign|billboard|plate|banner|board)s?"
+    r"|the (?:\w+ )?(?:sign|billboard|plate|banner|board) is (?:blank|empty)"
+    r"|no (?:\w+ )?(?:text|writing|lettering|letters|words) (?:on|in) (?:the|it|this))\b[^\"\n]*\Z"
+    r"|\W{0,3}(?:no (?:\w+ )?(?:text|writing|lettering|letters|words|characters) (?:is|are|can be)"
+    r"|the (?:\w+ )?(?:text|writing|lettering|letters|words|sign|plate)(?: on [a-z ]{1,24})?"
+    r" (?:(?:is|are)(?:n't| not)|(?:cannot|can't|can not) be))"
+    r" (?:\w+ly )?(?:visible|readable|legible|present|shown|seen|read|made out"
+    r"|recogni[sz](?:ed|able)|discernible)\b[^\"\n]*\Z"
     r"|\W{0,3}[^\n,，。“\"]{0,14}没有(?:任何)?(?:可见|可读|可辨认|清晰|可识别)?的?(?:文字|字样|字符|文本)[^“\"\n]*\Z",
     re.IGNORECASE,
 )
+_BLURRED = re.compile(r"(?<=[\"”」』]),? (?:although|(?:even )?though|but|while)\b[^\"“\n]*\Z")  # "…", but it is blurry
 _SIGNS = {"sign", "plate", "billboard", "street", "board", "text", "banner", "shop", "signpost", "label"}
 _CANNOT = re.compile(
     r"\A(?:i'?m |i am )?(?:very |so )?sorry,? (?:but )?i (?:can't|cannot|can not|won't|am (?:not able|unable) to)\b",
@@ -114,6 +125,8 @@ def read_ocr(text: str, question: str = "") -> Answer | Unparsed:
     """
     if is_refused_reply(text) or _NO_TEXT.match(text):
         return Unparsed("ocr", "refusal", text[:200])
+    if _QUOTED.search(text) and not re.search(r"\w", without_attributed(text)):  # "My friend says it reads "STOP"."
+        return Unparsed("ocr", "no_verdict", text[:200])
     text = _LATEX_TEXT.sub(lambda match: match["body"], text)
     fenced = _FENCED.match(text)
     plain_text = without_html(fenced.group("body") if fenced else text)
@@ -121,6 +134,7 @@ def read_ocr(text: str, question: str = "") -> Answer | Unparsed:
         plain_text = _BOLD_END.sub(r'\g<before>"\g<said>"\g<end>', plain_text)  # "The street is **Maple Ave**."
     bare = _EMPHASIS.sub("", plain_text).strip()
     bare = _REMARK.sub("", final["text"] if (final := _ANSWER_LINE.search(bare)) else bare)
+    bare = _BLURRED.sub(".", bare)
     says = _SAYS.match(bare) or _SAYS.match(_LAST_SENTENCE.sub("", bare))
     if says:
         bare = next(group for group in says.groups() if group is not None).strip()

@@ -21,7 +21,7 @@ from lmms_eval_ad2.parsing.json_shapes import json_shapes
 from lmms_eval_ad2.parsing.named_numbers import named_shapes
 from lmms_eval_ad2.parsing.native_forms import native_shapes
 from lmms_eval_ad2.parsing.question_words import located_noun
-from lmms_eval_ad2.parsing.refusals import no_verdict
+from lmms_eval_ad2.parsing.refusals import no_verdict, without_refusals
 from lmms_eval_ad2.parsing.shapes import CoordinateNotation, Numbers, WrittenShape, fault
 from lmms_eval_ad2.parsing.written_shapes import bare_shapes, corner_box, listed_shapes, stated_extent, without_sizes
 from lmms_eval_ad2.records import Answer, Form, Unparsed
@@ -43,6 +43,13 @@ _TAKEN_BACK = re.compile(
     r"|不对|不是)",
     re.IGNORECASE,
 )
+# "For example [1, 2, 3, 4]", "If it were there, it would be at (1, 2)"
+_SUPPOSED = re.compile(
+    r"(?:\be\.g\.|\bfor (?:example|instance)\b|\bsuch as\b|例如|比如|\bif\b[^.\n]{0,60}\bwould\b[^.\n\d]{0,30}"
+    r"|(?:如果|假如|要是)[^.\n]{0,30})[\s,:]*(?:at |is )?\Z",
+    re.IGNORECASE,
+)
+_CUT_OFF = re.compile(r"[\[(<{][^\[\](){}<>]*\d\s*\Z")  # the last number of "[100, 200, 300, 4" may go on
 _FEW = 12  # shapes that are told apart by the words before them
 _NOTES: dict[Frame, str] = {
     "unit": "proportional", "percent": "percent", "thousand": "per thousand", "thousand_yx": "per thousand, y first",
@@ -80,12 +87,23 @@ def find_shape(text: str, form: Form, question: str = "") -> WrittenShape | Unpa
         if not re.search(r"[{,]\s?\"", text):  # in valid JSON a quote may have to be escaped
             text = _ESCAPED_QUOTE.sub("", text)
     inside = _between_tags(text)
-    where = without_sizes(text if inside is None else inside)
-    for shapes in _kinds(where, form):
+    where = _CUT_OFF.sub("", without_sizes(text if inside is None else inside))
+    for found in _kinds(where, form):
+        shapes = [shape for shape in found if not _SUPPOSED.search(where[max(0, shape.start - 120) : shape.start])]
+        if found and not shapes:
+            return Unparsed(form, "hedged", text[-200:])
         if shapes:
-            return _chosen(where, _asked_for(where, _standing(where, shapes), question), form)
-    attempted = inside is not None or re.search(r"[<\[(]\s?\d", where)
+            chosen = _chosen(where, _asked_for(where, _standing(where, shapes), question), form)
+            if isinstance(chosen, WrittenShape) and not any(chosen.values) and _declines(where.lower()):
+                return Unparsed(form, "refusal", text[-200:])
+            return chosen
+    attempted = inside is not None or re.search(r"[<\[(]\s?\d", text)
     return Unparsed(form, "malformed" if attempted else no_verdict(text), text[-200:])
+
+
+def _declines(low: str) -> bool:
+    """Whether lower-case text says that nothing was found, so that zeros stand for no answer."""
+    return without_refusals(low)[1] or bool(negations(low)) or "unable" in low
 
 
 def _kinds(text: str, form: Form) -> Iterator[list[WrittenShape]]:

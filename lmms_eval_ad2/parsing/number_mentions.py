@@ -24,12 +24,12 @@ _LABEL_LEFT = re.compile(
     r"(?:\b(?:step|image|figure|fig\.?|frame|lane|camera|cam|route|highway|line|option|page|picture|view|photo|score"
     r"|confidence|rating|level|no\.)|#|第|步骤|图|置信度) ?[:#]? ?\Z"
     r"|\b(?:number|car|vehicle|truck|bus|object|pedestrian) \Z"
-    r"|限速 ?\Z|其中 ?\Z|\blimit(?: \w+){0,2} \Z|(?:\bnot|不是) ?\Z"
+    r"|限速 ?\Z|其中 ?\Z|\blimit(?: \w+){0,2} \Z|(?:\bnot(?: exactly| precisely| quite| even)?|不是) ?\Z|\d:\Z"
 )
 _UNIT_RIGHT = re.compile(
     r" ?(?:o'clock|%|°|米|公里|秒|分钟|度|点|年|月|日|号|岁|时)"
     r"|[ -]?(?:m|km|cm|meters?|metres?|kph|mph|km/h|seconds?|s|minutes?|hours?|degrees?"
-    r"|feet|foot|ft|px|pixels?|years?)\b|:\d\d"
+    r"|feet|foot|ft|px|pixels?|years?|am|pm|model|edition)\b|:\d\d"
 )
 _PRONOUN_LEFT = re.compile(
     r"\b(?:the|this|that|no|any|some|every|each|which|another|other|first|second|third|fourth|fifth|last"
@@ -51,7 +51,7 @@ _RANGE_LEFT = re.compile(
     r"|as (?:many|few) as|(?:a )?(?:minimum|maximum)(?: of)?|min(?:imum)?:?|max(?:imum)?:?|north of"
     r"|well over)|[<>≥≤⩾⩽]=?"
     r"|至少|起码|最少|超过|不少于|不低于|最多|至多|顶多|不到|不足|不止|多于|少于|大于|小于|高于|低于|不超过"
-    r"|不多于|不下于|大于等于|小于等于|近)有? ?"
+    r"|不多于|不下于|大于等于|小于等于|近),?有? ?"
     r"(?:(?:a |the )?(?:total |number )(?:of )?)?\Z"
 )
 _RANGE_RIGHT = re.compile(

@@ -58,6 +58,7 @@ _PLACES_SAID = re.compile(
     rf"\b(?:in|on|at|inside|within) (?:the|our|this|its|their) (?!{_VIEW})([a-z-]+ (?:lane|side)|[a-z]+)\b"
 )
 _ZH_PLACE = re.compile(r"(?P<place>[\u4e00-\u9fff]{2,6}?[上里中内])(?:是否)?有")
+_ZH_ROADSIDE = re.compile(r"路边|路旁|街边|人行道上|站台|对面")
 _ZH_EMPTY = "(?:此时|目前|现在)?(?:空无一[人车]|没有任何人|是?空的|无人)"
 _EMPTY = (
     r"(?: itself)? (?:is|are|seems?|looks?|appears?)(?: to be)? (?:\w+ )?(?:empty|clear|free|deserted|vacant)\b(?! of)"
@@ -108,6 +109,8 @@ def in_another_place(low: str, question: str) -> bool:
     """Whether a clause names another place than the one in which `question`, in lower case, asks for something."""
     asked = _PLACE.search(question)
     said = _PLACES_SAID.findall(low)
+    if _ZH_PLACE.search(question) and (other := _ZH_ROADSIDE.search(low)):
+        return other.group() not in question
     return bool(asked and said and not any(place in asked["place"] or asked["place"] in place for place in said))
 
 

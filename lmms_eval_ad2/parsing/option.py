@@ -13,7 +13,12 @@ from collections.abc import Mapping, Sequence
 from lmms_eval_ad2.parsing.attributed import without_attributed
 from lmms_eval_ad2.parsing.clauses import negations
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE
-from lmms_eval_ad2.parsing.option_lists import first_of_ranking, without_enumeration, without_lower_places
+from lmms_eval_ad2.parsing.option_lists import (
+    first_of_ranking,
+    without_enumeration,
+    without_lower_places,
+    without_numbered,
+)
 from lmms_eval_ad2.parsing.option_mentions import ENUMERATED, LetterMention, find_mentions
 from lmms_eval_ad2.parsing.option_names import named_in
 from lmms_eval_ad2.parsing.option_statements import claims_by_text
@@ -73,11 +78,12 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str], q
     text = with_ticks(without_attributed(without_restated(text, options)))
     if (first := first_of_ranking(text)) in given.offered:
         return Answer("mc", first, "by its rank")
+    listed, text = text, without_numbered(text)
     rated = _by_rating(text, given, question)
     if isinstance(rated, Answer) or (rated is not None and not _CALLED.search(text.lower())):
         return rated
     text = ANSWER_LINE.sub(r"\1: ", text.replace("✓", " ").replace("✗", " "))
-    listed, text = text, without_enumeration(without_lower_places(text))
+    text = without_enumeration(without_lower_places(text))
     if not re.search(r"\w", text):
         return Unparsed("mc", "several", listed[-200:])
     mentions = find_mentions(without_option_texts(text, options))

@@ -14,7 +14,7 @@ _BETWEEN = r"(?:[\s.,:;、/|&-]{0,4}(?:\b(?:and|or)\b|和|或|与|及)?[\s.,:;�
 _ENUMERATION = re.compile(
     rf"(?P<before>\A\W*|[\n:(]\s?|\b(?:are|is|among|between|from|of|options?|choices?|letters"
     rf"|answers?)\b[\s:]*|(?:有|是|为|选项|答案)[\s:]*)"
-    rf"(?P<run>{_NEXT}(?:{_BETWEEN}{_NEXT}(?![A-Za-z0-9])){{2,}})(?=\s?(?:[.,;:!)|]|\n|\Z))",
+    rf"(?P<run>{_NEXT}(?:{_BETWEEN}{_NEXT}(?![A-Za-z0-9])){{2,}}+)(?=\s?(?:[.,;:!)|\]}}*]|\n|\Z))",
     re.IGNORECASE,
 )
 _ORDERED = re.compile(
@@ -29,11 +29,24 @@ _ASCENDING = re.compile(
 _FIRST_OF_ORDER = re.compile(
     rf"\A\W*(?:[^\n:]{{0,60}}?(?:\bis\b|:|是|为) ?)?{_LETTER}(?:\s?(?:>{{1,3}}|[≻»])\s?{_NEXT})+\W*\Z"
 )
+_REMARKED = re.compile(
+    rf"\A\W*(?:[^\n:]{{0,40}}: ?)?{_LETTER} ?\((?P<remark>[^()\n]{{1,30}})\)"
+    rf"(?:[,;\s]{{1,3}}(?:and |or )?{_NEXT} ?\([^()\n]{{1,30}}\))+\W*\Z"
+)
+_BEST_REMARK = re.compile(r"\b(?:most|high(?:est)?|best|first|1st|primary|top)\b|最|首选|高", re.IGNORECASE)
 _NUMBERED_FIRST = re.compile(rf"(?m)^\W*(?:1[.):、]|1st:?|①)\s?{_LETTER}(?![A-Za-z0-9])")
 
 # "1. B 2. A": answers to several questions, or a ranking that is not called one.
 _NUMBERED = re.compile(
     rf"(?:\A|\n)\W{{0,4}}\d[.):、]\s?{_NEXT}(?:[\s,;.]{{1,4}}\d[.):、]\s?{_NEXT}(?![A-Za-z0-9]))+(?=\s?(?:[.,;!]|\n|\Z))"
+)
+# "A) Turn left, B) Go straight": offered, not chosen.
+OFFERED = re.compile(
+    r"\b(?:possible|available|offered|listed|given|following|candidate) (?:answers|options|choices)\b[^.;\n]*\Z"
+    r"|(?:\be\.g\.|\bfor (?:example|instance)\b|\bsuch as|\bformat\b|例如|比如|格式)\W*"
+    r"(?:answer\W*|答案\W*|选择?\W*)?\Z"
+    r"|(?:\A|[.;!?\n,]\s?)to (?:answer|reply|respond|say|choose|pick|select|justify|go with)(?: with)? \W*"
+    r"(?:option )?\W*\Z"
 )
 
 _PLACE = r"(?:second|2nd|third|3rd|fourth|4th|next|secondary|tertiary)"
@@ -53,8 +66,18 @@ _LOWER_PLACE = re.compile(
 )
 
 
+def without_numbered(text: str) -> str:
+    """Plain text with blanks for several numbered letters: "1. A 2. C"."""
+    return _NUMBERED.sub(
+        lambda found: (
+            "\n" + " " * (len(found.group()) - 1) if len(set(re.findall("[A-H]", found.group()))) > 1 else found.group()
+        ),
+        text,
+    )
+
+
 def without_enumeration(text: str) -> str:
-    """Plain text with blanks for three or more letters in a row, or numbered ones, of which it says nothing else."""
+    """Plain text with blanks for three or more letters in a row, of which it says nothing else."""
 
     def blank(found: re.Match[str]) -> str:
         places = list(re.finditer("(?i)(?<![a-z])[a-h](?![a-z])", found["run"]))
@@ -64,11 +87,7 @@ def without_enumeration(text: str) -> str:
         stop = places[repeated - 1].end()  # "(A, B, C or D): D"
         return found["before"] + " " * stop + found["run"][stop:]
 
-    def blank_numbered(found: re.Match[str]) -> str:
-        several = len(set(re.findall("[A-H]", found.group()))) > 1
-        return "\n" + " " * (len(found.group()) - 1) if several else found.group()
-
-    return _NUMBERED.sub(blank_numbered, _ENUMERATION.sub(blank, text))
+    return _ENUMERATION.sub(blank, text)
 
 
 def without_lower_places(text: str) -> str:
@@ -83,6 +102,8 @@ def first_of_ranking(text: str) -> str | None:
         return None
     if order := _FIRST_OF_ORDER.match(text):
         return order["letter"].upper()
+    if (remarked := _REMARKED.match(text)) and _BEST_REMARK.search(remarked["remark"]):  # "D (most likely), B (less)"
+        return remarked["letter"].upper()
     ranked = _ORDERED.search(text)
     if not ranked:
         return None

@@ -64,6 +64,11 @@ _CANNOT_TELL = re.compile(
     r"|\b(?:undetermined|not determinable|unclear|unknown)\b|(?:无法|不能)(?:确定|判断)|不确定|看不清"
 )
 _APOLOGY = re.compile(r"\b(?:sorry|apologi[sz]e|(?:assist|help) with)\b|抱歉|对不起")
+# A reply that was cut off before its end: "A. Turn left: the". A reason that is cut off says nothing else.
+_UNFINISHED = re.compile(
+    r"(?:\A|(?<=[.!?\n])\s)(?![^.!?\n]*\b(?:because|since|so that|due to)\b)[^.!?\n]*"
+    r"\b(?:the|an?|is|are|was|were|would|will|should|must|can|be|of|and|or|that|which)\s*\Z"
+)
 _SHORT = 400  # characters; a longer text may say something else after its first words
 _LOOP = 4  # equal clauses
 _HEAD_LEFT = re.compile(r"(?:\A|[\n.!?;]\s?)[\s(\[-]*\Z")
@@ -100,6 +105,8 @@ def option_by_text(
         return Unparsed("mc", "refusal", text[-200:])
     if UNSETTLED.search(text):
         return Unparsed("mc", "hedged", text[-200:])
+    if _UNFINISHED.search(text):
+        return Unparsed("mc", "no_verdict", text[-200:])
     kept, undecided = without_refusals(without_quotes(text.lower()))
     low = RIGHT_IDIOM.sub(" ", kept)
     unread = undecided and _only_declines(text.lower())
@@ -128,15 +135,14 @@ def _only_declines(low: str) -> bool:
 
 
 def without_restated(text: str, options: Mapping[str, str]) -> str:
-    """`text` without a list of all options by letter and text, if it says something else: "Options: A. … B. …"."""
+    """`text` without a list of all options by letter and text: "Options: A. … B. …"."""
     if len(options) < 3:
         return text
     parts = [
-        rf"{letter.strip()}\s?[.):、,-]\s?{re.escape(plain(option).strip(' .'))}" for letter, option in options.items()
+        rf"{letter.strip()}\s?[.):、,-]?\s?{re.escape(plain(option).strip(' .'))}" for letter, option in options.items()
     ]
     found = re.search(r"[\s;,.\"')]{0,4}".join(parts), text, re.IGNORECASE)
-    rest = text[: found.start()] + "\n" + text[found.end() :] if found else text
-    return rest if re.search(r"\w", rest) else text
+    return text[: found.start()] + "\n" + text[found.end() :] if found else text
 
 
 def _absent_target(low: str, options: Mapping[str, str]) -> str | None:

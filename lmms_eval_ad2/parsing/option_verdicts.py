@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmms_eval_ad2.parsing.clauses import FORCED, TextClause, clause_at, clauses, exception, negations, without_idioms
+from lmms_eval_ad2.parsing.option_lists import OFFERED
 from lmms_eval_ad2.parsing.option_mentions import OPENERS, LetterMention, groups
 from lmms_eval_ad2.parsing.question_words import WORST, asks_for_the_worst, superlatives
 
@@ -68,6 +69,7 @@ _WEAK = re.compile(
 # "The proper action is A.": any subject, if the clause ends after a capital letter.
 _SUBJECT_IS = re.compile(rf"\b[a-z]{{2,}} {_IS}[: ]*\Z")
 _ANSWER_AHEAD = re.compile(r"\banswer\b|答案")
+_SO_IS = re.compile(rf"\bso (?:is|are) {_DRESS}")
 _CONTRAST = re.compile(rf"(?:\bbut(?: rather)?|而是|\bit's|\bit is|,),? ?{_DRESS}")
 _NEGATED_LEFT = re.compile(
     r"(?:\bnot|n't(?: be)?|\bnever|\brather than|\binstead of|\bover|\bexclud\w{1,4}|\beliminat\w{1,4}|\brul\w{1,4} out"
@@ -88,7 +90,7 @@ NEGATED_RIGHT = re.compile(
 )
 _CONDITION = re.compile(
     r"\bif\b(?! (?:i|we) (?:had|have|must|were)\b| forced)|\b(?:whether|unless|suppose)\b[^,]*\Z"
-    r"|(?:如果|若|假如)(?!必须|一定要|非要|只能)|是否[^,]*\Z"
+    r"|(?:如果|若|假如)(?!必须|一定要|非要|只能)|只有[^,.;]{1,16}[才时]|是否[^,]*\Z"
 )
 OPEN = re.compile(
     r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
@@ -101,10 +103,10 @@ _CONFIRMED = re.compile(
     r"|(?:best |also best |clearly )?(?:describes|matches|fits|remains|prevails|wins"
     r"|it is\b|it must be|is it(?=\s?[.!]|\Z)|is what i(?:'d| would| will|'ll)? (?:\w+ )?"
     r"(?:select|choose|pick|go with|answer|say)"
-    r"|is (?:clearly |by far |certainly )?the (?:most (?!un|in|im)\w+|best|safest|\w+est)(?: (?:choice"
+    r"|(?:is|would be) (?:clearly |by far |certainly )?the (?:most (?!un|in|im)\w+|best|safest|\w+est)(?: (?:choice"
     r"|option|answer|one|match))\b|(?:stays|stands as) (?:my|the)\b"
     r"|is (?:clearly |therefore )?the only (?:\w+ )?(?:choice|option|answer|one)\b"
-    r"|is not (?:just|only|merely)|is what (?:the|we|you|i) |does(?=\s?[.!]|\Z)"
+    r"|is not (?:just|only|merely)|is what (?:the|we|you|i) |is the way to go|does(?=\s?[.!]|\Z)"
     r"|is (?:the |a )?(?:better|best|safer|safest|stronger|closest|closer|only) (?:one|choice|option|fit|match|answer))"
     r"|(?:is|are|was) (?:the )?(?:only )?(?:one )?(?:left|remaining|the one)\b|is the (?:reason|cause)\b"
     r"|(?:is|as|would be|seems"
@@ -147,10 +149,11 @@ _TRUNCATED = re.compile(r"(?i)[.!?] (?:option|choice|选项)\s?\Z")
 _DECIDED = re.compile(r"\b(?:settled?|decided?|chose|choose|prefer|picked|went) \w+\s?[\"'(]{0,2}(?:option )?\Z")
 _DESCRIPTION = re.compile(
     r"[.,;:!?\n)]|\b(?:that|who|which|with|without|and|or|nor|where|when|as|because|since|rather than"
-    r"|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但"
+    r"|instead of|not|than|over|but|although|though|while|so)\b|而不是|而非|因为|由于|但|[也又](?=[不没非])"
 )
 CONDITION_AFTER = re.compile(
-    r"[)\]}>\"']{0,3},? (?:only )?(?:if|unless|provided|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)"
+    r"[)\]}>\"']{0,3},? (?:(?:would|could|might|may|should|will|is|was)(?: \w+){1,3} )?(?:only )?(?:if|unless|provided"
+    r"|assuming)\b(?! (?:i|we) (?:had|have|must|were)| forced)"
     r"|[)\]}>\"']{0,3},? otherwise\b"
 )
 _RESTATED = re.compile(
@@ -200,7 +203,8 @@ def find_verdicts(
             negated_before = last.end
             no |= letters
             continue
-        if _is_open(clause, left, text[clause.start : first.start].lower(), right):
+        offered = OFFERED.search(text[max(0, first.start - _LEFT) : first.start].lower())
+        if offered or _is_open(clause, left, text[clause.start : first.start].lower(), right):
             continue
         no -= letters
         alone = _alone(text, first, last) or _ends_text(text, clause, first, last)
@@ -210,7 +214,10 @@ def find_verdicts(
             continue
         tentative = OPEN.search(left) and not _DECIDED.search(left)
         is_open = (either and len(letters) > 1) or (bool(tentative) and not affirmed)
-        also = bool(confirmed and (confirmed["also"] or confirmed["zh_also"]))
+        joins = _SO_IS.search(left)  # "C is possible, and so is D"
+        if joins and not found:
+            continue
+        also = bool(joins or (confirmed and (confirmed["also"] or confirmed["zh_also"])))
         found.append(LetterVerdict(letters, first, is_open, also, alone, left[-max(1, first.start - previous_end) :]))
         previous_end = last.end
     return _that_restate(found, question), no

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import re
 
+from lmms_eval_ad2.parsing.asked_things import (
+    NOUN_END,
+    PRESENCE_QUESTION,
+    asked_for,
+    asked_property,
+    inflected,
+    singular,
+)
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, denied, last_sentence
 from lmms_eval_ad2.parsing.normalise import plain
 from lmms_eval_ad2.parsing.opposites import beside, by_opposite, in_another_place, place_is_empty
-from lmms_eval_ad2.parsing.question_words import located_noun, names_another, of_another_road_user
+from lmms_eval_ad2.parsing.question_words import (
+    located_noun,
+    names_another,
+    of_another_road_user,
+    of_asked_kind,
+    of_the_ego,
+)
 from lmms_eval_ad2.parsing.revisions import REVISION
 
-_ASKED = re.compile(
-    r"\b(?:is|are|was|were) there (?:still )?(?:(?:an?|any|some|the|at least one"
-    r"|one or more)\b)? ?(?P<there>[a-z][a-z' -]{1,60})"
-    r"|\b(?:can|could|do|did) you (?:see|find|spot|detect|identify) (?:(?:an?|any|some"
-    r"|the)\b)? ?(?P<see>[a-z][a-z' -]{1,60})"
-    r"|\bdoes (?:the|this) (?:image|picture|scene|photo) (?:contain|show|include|have) (?:(?:an?|any"
-    r"|some|the)\b)? ?(?P<has>[a-z][a-z' -]{1,60})"
-    r"|\b(?:is|are|can|could) (?:(?:an?|any|some|the)\b)? ?(?P<be>[a-z][a-z' -]{1,60}?)"
-    r" (?:be (?:seen|found|observed|detected)|visible|present|shown|in (?:the|this) (?:image|picture"
-    r"|scene|photo)|on the(?! (?:left|right) (?!side|lane|edge|kerb|curb|shoulder|sidewalk|pavement|half"
-    r"|hand)[a-z]+\s?\?)"
-    r"|appear)"
-    r"|(?:有没有|是否有|是否存在|是否能看到|能否看到|能看到|能看见|可以看到|看得到|存在|有)(?:任何|一个|一辆"
-    r"|一名)?(?P<zh>[\u4e00-\u9fff]{1,12}?)"
-    r"(?:吗|\?|么|的吗|存在|可见|\Z|,)"
-)
-_GENERIC = re.compile(r"\b(?:traffic|road|safety|warning) (?=(?:cones?|signs?|barriers?)\b)")  # often left out
-_NOUN_END = re.compile(
-    r"\s(?:in|on|at|ahead|of the|near|behind|visible|present|within|to the|that|which|who|approaching"
-    r"|crossing|along|by|inside|here|from"
-    r"|directly|currently|right|left|between|around|nearby|anywhere|with|moving|parked|standing"
-    r"|waiting|close|blocking|next)\b"
-)
 _THERE = re.compile(r"\bthere(?:'s| is| are| was| were| isn't| aren't| wasn't| seems to be| appears to be)\b")
 _THERE_ONLY = re.compile(
     r"(?P<head>\bthere(?:'s| is| are| was| were)) (?:indeed |only |exactly |just )?(?:one|two|three"
@@ -49,7 +40,9 @@ _COMPOUND = re.compile(
     r"[- ](?:stops?|lanes?|stations?|crossings?(?! the\b| in\b| at\b| from\b)|signs?|shelters?|billboards?"
     r"|posters?|stickers?"
     r"|statues?|paintings?|ads?|adverts?|shadows?"
-    r"|reflections?|toys?|route|rack|parking|zone)\b|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道"
+    r"|reflections?|toys?|routes?|racks?|parking|zones?|maps?|timetables?|tickets?|buttons?"
+    r"|symbols?|bridges?|distances?|(?:signals?|lights?)(?! (?:left|right|to)\b))\b"
+    r"|(?:广告|海报|站|专用|标志|模型|雕像|图案|影子|倒影|通道"
     r"|提示|车道|信号灯|箭头|道(?!路))"
 )
 _NOBODY = re.compile(r"\b(?:nobody|no one|no-one)\b(?! (?:else|other))|空无一人|没有?人|无人")
@@ -62,7 +55,6 @@ _FORBIDDEN = re.compile(
     r"\b(?:must not|mustn't|may not|prohibited|forbidden|prohibits?|forbids?|illegal|not (?:allowed|permitted|legal))\b"
     r"|禁止|严禁|不得(?!不)|不允许|不准"
 )
-_FREE_OF = re.compile(r"\b(?:is|are|was|were)\b[^?]{3,60}\b(?P<word>clear|free|empty) of\b")
 _NO_OTHER = re.compile(r"\b(?:no|not any|n't any) (?:other|more|further|additional)\b|没有其他|没有别的")
 _SHORT = 1_000  # characters
 _HIDDEN = re.compile(
@@ -74,23 +66,37 @@ _SIDE = re.compile(
 # What is said of a question, a search or a kind of thing says nothing of the scene: "you asked about a bus".
 _TALK = re.compile(
     r"\b(?:ask(?:s|ed|ing)?|question(?:s|ed)?|look(?:s|ed|ing)? for|search\w*|check(?:s|ed|ing)?|information"
-    r"|data|evidence"
+    r"|data|evidence|watch(?:es|ing)? (?:out )?for|look(?:s|ing)? out for|beware of|need to (?:see|find)"
     r"|regarding|concerning|word|term|definition)\b[^,.;]{0,24}\Z|\babout (?:a|an|the|any|some) \Z"
     r"|\bi (?:like|love|hate|prefer) \Z|\b(?:picture|photo|drawing|painting|poster|logo|symbol"
     r"|advert(?:isement)?|toy|statue) of (?:an? |the )?\Z|(?:关于"
-    r"|问|查找|寻找|检查|找一下)[^,.;]{0,6}\Z"
+    r"|问|查找|寻找|检查|找一下|注意|当心|小心|留意|提防)[^,.;]{0,6}\Z"
+)
+_MEANS = re.compile(r"\W*(?!this|that|which|it)(?:an? )?[a-z]+(?: [a-z]+)? means? ")  # "A red light means stop."
+_LABELLED_NO = re.compile(
+    r"(\A\W*(?:[a-z][a-z ]{1,40}|[\u4e00-\u9fff]{2,10})) ?: ?(?=none\b|no\b|absent|not |无|没有|不)"
+)
+_RULE = re.compile(
+    r"\b(?:forbid\w*|prohibit\w*|bann(?:ed|ing)|warn\w*|(?:reserved|intended|meant) for)\b[^,.;]{0,24}\Z"
 )
 _TALK_AFTER = re.compile(r" (?:would|question|query|task|topic)s?\b|的(?:信息|问题|说明|定义|资料)|(?:是指|指的是)")
 # Said of the kind, not of the scene: "Buses are large vehicles.", "A bus usually stops here."
 _KIND_BEFORE = re.compile(r"\W*(?:an? )?\Z")
 _KIND_AFTER = re.compile(
-    r" (?:can |may |do |does )?(?:usually|often|typically|generally|normally|commonly|tend)\b"
+    r"是(?:一种|一类|指)|应|必须|须|不得|禁止"
+    r"| (?:must|should)\b"
+    r"|(?: is| are)(?: not|n't)? (?:allowed|permitted|forbidden|prohibited|banned|expected|required)\b"
+    r"| (?:can |may |do |does )?(?:usually|often|typically|generally|normally|commonly|tend)\b"
     r"|,? (?:is|are) (?:usually |often |typically |generally |an? |the )*"
     r"(?:(?:kind|type|sort|form|means)s? of|(?:[a-z]+ ){0,2}(?:vehicles?|objects?|animals?|things?|road users?)\b"
     r"|common\b|used (?:to|for)|meant (?:to|for)|designed (?:to|for))"
 )
+# Of another time or picture: "There used to be a bus.", "In the previous image there was a bus.", 即将有公交车驶来.
+_ELSEWHEN = re.compile(
+    r"\b(?:will (?:soon )?be|used to be|(?:is|are) going to be|yesterday|(?:moment|minute|while)s? ago)\b"
+    r"|刚才|刚刚|昨天|即将|将要|将会|曾经|曾有|上一[张帧]|下一[张帧]"
+)
 _QUOTED_QUESTION = re.compile(r"\"[^\"\n]{1,200}\?\"|'[^'\n]{1,200}\?'(?![a-z])")
-_COMPARED = re.compile(r"\b(?:only|more|less|fewer|than|same)\b|[a-z]er than|比|唯一|只有|更")
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|(?<![a-z])'[^'\n]{1,60}'(?![a-z])")
 _ABSENT = re.compile(
     r"\bthere (?:is|are|was|were)(?: no\b(?! doubt| question| way| need| reason)| not\b|n't\b| none\b)"
@@ -127,6 +133,7 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
     With a question, each clause that names what was asked for counts, by its polarity. Without one, or if the reply
     uses other words, a single sentence that states presence or absence; only if it is all of the reply (`alone`).
     """
+    low = _LABELLED_NO.sub(r"\1 ", low)
     called = _of_claim(low) if _CLAIM.search(question.lower()) else None
     if called:
         return called
@@ -136,12 +143,12 @@ def stated(low: str, question: str, *, alone: bool) -> str | None:
         _FORBIDDEN.search(part.text) and not _sides(part.text) - sides for part in _facts(low)
     ):
         return "no"
-    present = _ASKED.search(asked)
+    present = PRESENCE_QUESTION.search(asked)
     if present and place_is_empty(_facts(low), asked):
         return "no"
     names = [asked_for(question)]
     if present and present["be"]:  # "Is the visibility good in this scene?" may ask for a property
-        names.append(_predicate(asked))
+        names.append(asked_property(asked))
     for name in names:
         verdicts, concludes = _of_name(without_quotes(low), name, sides, asked) if name else ([], False)
         if verdicts and not present and not _named_last(low, name):
@@ -172,11 +179,6 @@ def _of_claim(low: str) -> str | None:
     return verdicts.pop() if len(verdicts) == 1 else None
 
 
-def asks_presence(question: str) -> bool:
-    """Whether a question asks if something is there."""
-    return bool(_ASKED.search(plain(question).lower()))
-
-
 def lacks_located(text: str, question: str) -> bool:
     """Whether plain `text` says that the thing that a question for a box or a point locates is not there."""
     noun = located_noun(question)
@@ -186,85 +188,10 @@ def lacks_located(text: str, question: str) -> bool:
     return stated(text.lower(), asked, alone=False) == "no"
 
 
-def asked_for(question: str) -> str:
-    """A pattern of the thing whose presence is asked for; "" if the question asks for something else."""
-    low = plain(question).lower()
-    found = _ASKED.search(low)
-    if not found:
-        return _predicate(low)
-    if found["zh"]:
-        return re.escape(re.sub(r"(?:的|任何|明显)", "", found["zh"])[-6:])
-    noun = _NOUN_END.split(next(group for group in found.groups() if group).strip() + " ")[0].strip(" '-")
-    noun = _GENERIC.sub("", noun)
-    words = [re.escape(_singular(word)) + r"(?:s|es|ies|y)?" for word in noun.split()[-3:]]
-    return r"(?<![a-z-])" + r"[\s-](?:\w+[\s-])?".join(words) + r"(?![a-z])" if words else ""
-
-
-# Adverbs at the end of a question, which say nothing of what is asked.
-_WHERE_NOW = re.compile(
-    r"(?:,? (?:here|now|right now|there|ahead|yet|today|currently|at the moment|at present|at this (?:moment|point)"
-    r"|in (?:the|this) (?:image|picture|scene|photo|frame|view|situation|case)|safely|immediately))+(?=\s?\?)"
-)
-_ZH_PREDICATE = re.compile(
-    r"(?:是否被?|是不是|能否|可否|能不能|会不会|可不可以|应不应该|该不该|需不需要|要不要)"
-    r"(?:正在|在|已经|已|会|能够|能|可以|应该|应|需要)?(?P<word>[\u4e00-\u9fff]{2,8})\s?\??\s*\Z"
-)
-
-
-# "... to the left lane?": the last word is no predicate.
-_IN_PLACE = re.compile(
-    r"\b(?:to|into|in|on|onto|at|from|of|with|for|through|within|inside|behind|beside|near|along|across|under|over|by)"
-    r" (?:the|an?|this|our|its|their|his|her) (?:\w+ ){0,2}\w+\s?\?|\b(?:of|with|by|from|for) \w+\s?\?"
-)
-
-
-# "... fit under the bridge if it is 4 m tall?": the condition has a predicate of its own.
-_UNDER = re.compile(r",? (?:if|when|while|because|given that|assuming) [^?]*\?")
-
-
-def _predicate(question: str) -> str:
-    """A pattern of the adjective or participle that "Is the road dry?" asks for; "" for another question."""
-    if _COMPARED.search(question):
-        return ""
-    question = _UNDER.sub("?", question)
-    if free := _FREE_OF.search(question):
-        return rf"(?<![a-z]){free['word']}(?![a-z])(?! of)"
-    question = _WHERE_NOW.sub("", question)
-    safe = re.search(r"\b(?:is|are|was|would) (?:it|this|that) (?P<word>[a-z]{3,}) (?:to|for|if)\b", question)
-    if not safe and _IN_PLACE.search(question):
-        return ""
-    last = (
-        safe
-        or re.search(r"\b(?P<word>[a-z]{3,}ing) (?:the|an?) [a-z ]{2,30}\?\s*\Z", question)
-        or re.search(
-            r"\b(?:is|are|was|were|does|do|has|have|can|should|must"
-            r"|may)\b[^?]{3,80}?(?<!\bthe )\b(?P<word>[a-z]{3,})\s?\?\s*\Z",
-            question,
-        )
-    )
-    if last:
-        stem = re.sub(r"(?<=[a-z]{3})(?:ing|ed)\Z", "", last["word"])
-        return rf"(?<![a-z-]){re.escape(stem)}[a-z]{{0,3}}(?![a-z])" if len(stem) > 2 else ""
-    chinese = _ZH_PREDICATE.search(question) or re.search(
-        r"(?P<word>[\u4e00-\u9fff]{2})(?:了|的)?(?:吗|么)\s?\??\s*\Z", question
-    )
-    return re.escape(chinese["word"].rstrip("了的着")).replace("了", "了?") if chinese else ""
-
-
-def _singular(word: str) -> str:
-    if word in ("people", "persons"):
-        return "pe"
-    for ending, length in (("ies", 3), ("ches", 2), ("shes", 2), ("buses", 2), ("xes", 2)):
-        if word.endswith(ending):
-            return word[:-length]
-    if word.endswith("y") and len(word) > 3:
-        return word[:-1]
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") and len(word) > 3 else word
-
-
 def _facts(low: str) -> list[TextClause]:
-    """The clauses that state something: without conditions, doubts and former beliefs."""
-    return [c for c in clauses(low) if not (c.open or c.conditional or c.tentative or c.former)]
+    """The clauses that state something: without conditions, doubts, former beliefs and the meaning of things."""
+    found = [c for c in clauses(low) if not (c.open or c.conditional or c.tentative or c.former)]
+    return [clause for clause in found if not _MEANS.match(clause.text)]
 
 
 def _sides(low: str) -> set[str]:
@@ -280,7 +207,7 @@ def without_quotes(low: str) -> str:
 def _of_name(low: str, name: str, sides: set[str], question: str) -> tuple[list[str], bool]:
     """The verdicts of all clauses that name the thing, and whether the last of them is drawn as a conclusion."""
     pattern = re.compile(name)
-    is_property = not _ASKED.search(question)
+    is_property = not PRESENCE_QUESTION.search(question)
     verdicts: list[str] = []
     concludes = False
     for clause in _facts(low):
@@ -288,7 +215,11 @@ def _of_name(low: str, name: str, sides: set[str], question: str) -> tuple[list[
         said = _sides(text)
         if _NO_OTHER.search(text) or of_another_road_user(text, question):
             continue
+        if not is_property and _ELSEWHEN.search(text) and not _ELSEWHEN.search(question):
+            continue
         if is_property and _of_another_thing(text, pattern, question):
+            continue
+        if is_property and of_the_ego(text, question):
             continue
         if is_property and (beside(text) - beside(question) or names_another(text, question)):
             continue
@@ -296,6 +227,8 @@ def _of_name(low: str, name: str, sides: set[str], question: str) -> tuple[list[
             continue
         named = next((m for m in pattern.finditer(text) if not _COMPOUND.match(text, m.end())), None)
         if named and (_TALK.search(text[: named.start()]) or _TALK_AFTER.match(text, named.end())):
+            continue
+        if named and not is_property and _RULE.search(text[: named.start()]):
             continue
         if named and _KIND_BEFORE.match(text[: named.start()]) and _KIND_AFTER.match(text, named.end()):
             continue
@@ -332,7 +265,10 @@ def _of_another_thing(text: str, pattern: re.Pattern[str], question: str) -> boo
     subject = next((m for m in _SUBJECT.finditer(text) if named and m.end() <= named.start() <= m.end() + 12), None)
     after = _ATTRIBUTE_OF.match(text, named.end()) if named else None
     things = [m["thing"] for m in (subject, after) if m]
-    return any(_singular(thing) not in question and thing not in _GENERAL for thing in things)
+    return any(
+        singular(thing) not in question and thing not in _GENERAL and not of_asked_kind(thing, question)
+        for thing in things
+    )
 
 
 def _denied(clause: TextClause, text: str, named: re.Match[str]) -> bool:
@@ -364,18 +300,22 @@ def _names_head(low: str, asked: re.Match[str]) -> bool:
     """Whether lower-case text has the last word of the thing whose presence is asked for: 信号灯 of 交通信号灯."""
     if asked["zh"]:
         return asked["zh"][-2:] in low or (asked["zh"].endswith("车辆") and bool(re.search(r"车(?![道位站牌灯])", low)))
-    noun = _NOUN_END.split(next(group for group in asked.groups() if group).strip() + " ")[0].split()
+    noun = NOUN_END.split(next(group for group in asked.groups() if group).strip() + " ")[0].split()
     noun = noun[:-1] if len(noun) > 1 and noun[-1] in ("work", "works", "area", "zone", "site") else noun
-    heads = re.finditer(rf"\b{re.escape(_singular(noun[-1]))}[a-z]{{0,2}}\b", low) if noun else ()
-    return any(not (_COMPOUND.match(low, head.end()) or _TALK.search(low[: head.start()])) for head in heads)
+    heads = re.finditer(rf"\b{inflected(noun[-1])}\b", low) if noun else ()
+    before = [low[: head.start()] for head in heads if not _COMPOUND.match(low, head.end())]
+    return any(not (_TALK.search(left) or _RULE.search(left)) for left in before)
 
 
 def _names_only_asked(low: str, question: str) -> bool:
     """Whether lower-case text names no other thing than `question`: else its statement may be about that thing."""
-    asked = {_singular(word) for word in re.findall(r"[a-z]+", question)}
+    subject = _SUBJECT.search(low)  # "The crosswalk is not visible."
+    if subject and subject["thing"] not in _NO_THING and not re.search(asked_for(question) or r"\Z", subject["thing"]):
+        return False
+    asked = {singular(word) for word in re.findall(r"[a-z]+", question)}
     english = {word for word in re.findall(r"[a-z]{2,}", re.sub(r"\bsigns? of\b", " ", low)) if word not in _NO_THING}
     chinese = _ZH_NO_THING.sub("", "".join(re.findall(r"[\u4e00-\u9fff]+", low)))
-    return all(_singular(word) in asked for word in english) and all(sign in question for sign in chinese)
+    return all(singular(word) in asked for word in english) and all(sign in question for sign in chinese)
 
 
 def _single(low: str) -> str | None:
@@ -384,7 +324,8 @@ def _single(low: str) -> str | None:
     absent = bool(_ABSENT.search(low))
     present = bool(_PRESENT.search(_ABSENT.sub(" ", low)))
     found = clauses(low)
-    if absent == present or any(clause.open or clause.tentative for clause in found):
+    unsaid = any(clause.open or clause.tentative or clause.former for clause in found)
+    if absent == present or unsaid or _ELSEWHEN.search(low):
         return None
     match = (_ABSENT if absent else _PRESENT).search(low)
     if absent and match and _double(low, match):

@@ -88,6 +88,9 @@ _KINDS = (
     "|child", "scooter",
     "ambulance", "barrier",
 )  # fmt: skip
+_ZH_KINDS = ("公交车|公共汽车|巴士|大巴|客车", "卡车|货车", "轿车|小汽车|小车", "行人|路人|[男女]人|[男女]子",
+             "自行车|单车|骑车人|骑行者",
+             "摩托车|电动车", "树", "出租车", "三轮车", "建筑")  # fmt: skip
 _CALLED_CARS = {"truck|lorr", "van", "taxi|cab", "ambulance"}  # "the car" may be one of these
 _PRONOUN = re.compile(r"\b(?:it|it's|he|she|they|that|this)\b")
 _COUNTED_THING = re.compile(r" (?:[a-z]+ ){0,2}?(?P<word>[a-z]{3,})(?=[\s.,;!]|\Z)")
@@ -96,16 +99,41 @@ _COUNTED_THING = re.compile(r" (?:[a-z]+ ){0,2}?(?P<word>[a-z]{3,})(?=[\s.,;!]|\
 def counts_another(right: str, noun: str) -> bool:
     """Whether the words after a number name another kind of thing than the pattern `noun`: "3 trucks" for bicycles."""
     found = _COUNTED_THING.match(right)
-    said = [kind for kind in _KINDS if found and re.match(kind, found["word"])]
-    asked = [kind for kind in _KINDS if re.search(rf"(?:{kind})", noun)]
+    asked = [kind for kind in (*_KINDS, "car") if re.search(rf"(?:{kind})", noun)]
+    kinds = _KINDS if set(asked) & _CALLED_CARS else (*_KINDS, "car")
+    said = [kind for kind in kinds if found and re.match(kind, found["word"])]
+    chinese = re.match(r" ?[\u4e00-\u9fff](?:正在)?(?P<word>[\u4e00-\u9fff]{1,6})", right)
+    said += [kind for kind in _ZH_KINDS if chinese and re.search(kind, chinese["word"])]
+    asked += [kind for kind in (*_ZH_KINDS, "车") if re.search(kind, noun)]
+    if asked == ["车"] and said:  # 两个行人 are no cars, and three lorries may be
+        return said[0] == _ZH_KINDS[3]
     return bool(said and asked and said[0] not in asked)
+
+
+def of_asked_kind(thing: str, question: str) -> bool:
+    """Whether an English noun is another word for a kind of thing that the question names: "signal" for a light."""
+    return any(re.match(kind, thing) and re.search(rf"\b(?:{kind})", question.lower()) for kind in _KINDS)
 
 
 def names_another(low: str, question: str) -> bool:
     """Whether lower-case text names things of other kinds only than the one kind that a question asks for."""
     asked = [kind for kind in _KINDS if re.search(rf"\b(?:{kind})", question.lower())]
     kinds = _KINDS if set(asked) & _CALLED_CARS else (*_KINDS, "car")
-    said = [kind for kind in kinds if re.search(rf"\b(?:{kind})[a-z]* (?:is|are|was|were|stands?|sits?|lies?)\b", low)]
+    said = [
+        kind
+        for kind in kinds
+        if re.search(
+            rf"\b(?:{kind})[a-z]* (?:is|are|was|were|stands?|sits?|lies?)\b"
+            rf"|\bthere(?:'s| is| are| was| were) (?:an?|the|two|some|several) (?:[a-z-]+ ){{0,2}}?(?:{kind})",
+            low,
+        )
+    ]
+    if not question.isascii():
+        asked = [kind for kind in _ZH_KINDS if re.search(kind, question)]
+        said = [
+            kind for kind in _ZH_KINDS if re.search(rf"(?:{kind})(?:在|位于|停在|站在)|有[^,.;]{{0,4}}(?:{kind})", low)
+        ]
+        return len(asked) == 1 and bool(said) and not re.search(asked[0], low)
     return len(asked) == 1 and bool(said) and not re.search(rf"\b(?:{asked[0]})", low) and not _PRONOUN.search(low)
 
 
@@ -149,6 +177,17 @@ def of_another_road_user(low: str, question: str) -> bool:
     asked = question.lower()
     of_ego = _EGO.search(asked) and not (_SUPERLATIVE.search(asked) or _ROAD_USERS.search(asked))
     return bool(of_ego and _ROAD_USER.match(low) and not _EGO.search(low))
+
+
+_OF_EGO = re.compile(
+    r"\W*(?:the )?(?:ego(?:[- ](?:vehicle|car))?|our (?:car|vehicle)|you|your (?:car|vehicle))"
+    r" (?:is|are|should|must|has|needs?|can|will)\b"
+)
+
+
+def of_the_ego(low: str, question: str) -> bool:
+    """Whether a lower-case clause is about the ego vehicle, where a question asks about another road user."""
+    return bool(_OF_EGO.match(low) and _ROAD_USERS.search(question.lower()) and not _EGO.search(question.lower()))
 
 
 def asks_for_the_worst(question: str) -> bool:

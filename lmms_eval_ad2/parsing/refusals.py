@@ -86,8 +86,8 @@ _UNDECIDED = re.compile(
     r"|conclusion)\b(?! (?:why"
     r"|how|road|lane|ramp|gate|point))"
     rf"|\b(?:refuse|decline|rather not|prefer not|won't|will not)\b (?:to )?(?:\w+ )?{_JUDGE}\b|\bmust decline\b"
-    r"|(?:\bnot|n't) have (?:\w+ ){0,2}?(?:access|answers?|opinions?|idea|clue)\b|\b(?:not|n't|never"
-    r"|n't really) know\b|\bdunno\b"
+    r"|(?:\bnot|n't) have (?:\w+ ){0,2}?(?:access|answers?|opinions?|idea|clue)\b|(?:\b(?:not|never)|n't)"
+    r"(?: really)? know\b|\bdunno\b"
     r"|(?:\bno|n't any|n't an?) (?:clear|definite|definitive|obvious|conclusive) indication\b"
     r"|\banswer (?:cannot|can't) be\b"
     r"|(?:\b(?:cannot|can not)|n't) see (?:that far|from here|what|how|the relevant)\b"
@@ -138,7 +138,7 @@ _UNDECIDED = re.compile(
     r"|low)(?: \w+){0,3} to (?:be )?(?:read|see|make out|recogni[sz]e|tell|identify)"
     r"|\b(?:illegible|unreadable|unrecogni[sz]able|(?:not|isn't) (?:legible|readable"
     r"|recogni[sz]able))\b"
-    r"|\bnone of [a-z ]{1,24} (?:can be (?:read|made out|determined|known|identified)"
+    r"|\bnone of [a-z ]{1,24} (?:can be (?:read|made out|determined|known|identified|counted)"
     r"|is (?:legible|readable|known|certain|clear))\b"
     r"|\b(?:it|that|this|what|which|answer)(?:'s)?\b[^.,;\n]{0,24} (?:isn't|is not|not) clear\b"
     r"|\b(?:isn't|not) clear (?:if|whether|from|enough|to me|wh|how)|\bunclear (?:if|whether|from|to me|wh|how)"
@@ -189,6 +189,8 @@ _HEDGE = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?;\n])(?=\s|\Z)")
 _CONTRAST = re.compile(r"\bbut\b|\bhowever\b|\bthough\b|\bmy answer is\b|但是?|不过|答案是")
+# "Although the image is blurry, there is a bus.", "It is on the left, although the image is dark."
+_CONCESSION = re.compile(r"\b(?:although|(?:even )?though|while|whereas|despite)\b|虽然|尽管|虽说")
 _REPLY_LIMIT = 240  # characters; a longer reply has content besides a refusal
 
 
@@ -213,6 +215,14 @@ def without_refusals(low: str) -> tuple[str, bool]:
     kept, refuses = [], False
     for part in _SENTENCE.split(low):
         missing = _MISSING.search(part) or _UNDECIDED.search(part)
+        while missing:
+            clause = max(part.rfind(sign, 0, missing.start()) for sign in ",.;") + 1
+            conceded = _CONCESSION.search(part, clause, missing.start())
+            if not conceded:
+                break
+            end = part.find(",", missing.end())
+            part = part[: conceded.start()] + (part[end + 1 :] if end >= 0 else "")
+            missing = _MISSING.search(part) or _UNDECIDED.search(part)
         refuses = refuses or bool(missing)
         if missing:
             # "I cannot see the plate, but there is a car": what follows the contrast stands.

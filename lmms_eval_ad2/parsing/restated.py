@@ -6,7 +6,7 @@ import re
 
 from lmms_eval_ad2.parsing.clauses import TextClause, clauses, last_sentence, negations
 from lmms_eval_ad2.parsing.option_names import ENDING
-from lmms_eval_ad2.parsing.question_words import of_another_road_user
+from lmms_eval_ad2.parsing.question_words import of_another_road_user, of_the_ego
 
 _FUNCTION = frozenset((
     "the", "an", "and", "any", "some", "there", "here", "this", "that", "these", "those", "its", "his", "her",
@@ -31,6 +31,7 @@ _AUXILIARY = (
     r"(?:n't|not| not| never)?(?: (?:to|be|been|have to|need to|an?|the))?"
 )
 _FORBIDS = re.compile(r"\b(?:prohibit\w*|forbid\w*|forbidden|banned|illegal|disallowed)\b")
+_RULE = re.compile(r"\b(?:must|should|ought to|have to)\b")  # "Pedestrians must use the crosswalk."
 _IS_A = re.compile(r"\bit(?:'s| is| was) (?:actually |in fact |really |only |just )*an? (?P<thing>[^.,;]+)")
 _ASKS_PERMISSION = re.compile(r"(?:can|may|could|should|is it|would it be)\b")
 _PERMITS = re.compile(
@@ -101,7 +102,7 @@ def _of_clause(part: TextClause, words: set[str], asked: str) -> str | None:
     """The polarity of a clause that has all words of the question, of which there are at least two."""
     if len(words) < 2 or not words <= _content(part.text) or not _states(part):
         return None
-    if of_another_road_user(part.text, asked):
+    if of_another_road_user(part.text, asked) or (_RULE.search(part.text) and not _RULE.search(asked)):
         return None
     forbids = bool(_FORBIDS.search(part.text)) and not _FORBIDS.search(asked)
     return "no" if (negations(part.text) + forbids) % 2 else "yes"
@@ -119,7 +120,7 @@ def _concluded(low: str, words: set[str], asked: str) -> str | None:
     for part in last_sentence(low) or clauses(low):
         found = pattern.search(part.text)
         said = _content(found["rest"]) if found else set()
-        if found and said and said <= words and _states(part):
+        if found and said and said <= words and _states(part) and not of_the_ego(part.text, asked):
             verdicts.add("no" if negations(part.text) % 2 else "yes")
     return verdicts.pop() if len(verdicts) == 1 else None
 

@@ -24,7 +24,9 @@ _OTHER_LEFT = re.compile(
     r"|ing) (?:to(?:wards?)? )?(?:the )?|go(?:es|ing)?"
     r"|has|have|had|nothing|(?:space|room|gap|time|much|many|any) |just|recently|already|that|which|who|person"
     r"|one|someone|anyone|from(?: the)?|from left to|from right to"
-    r"|towards?(?: the)?|to its|its own)"
+    r"|towards?(?: the)?|to its|its own"
+    r"|(?:bends?|bending|curves?|curving|leans?|leaning)(?: off)? to(?:wards?)?(?: the)?"
+    r"|(?:cut off|cropped)(?: \w+)? (?:on|at|to) the)"
     r"|从|往|向|朝) ?\Z"
 )
 _OTHER_RIGHT = re.compile(
@@ -49,7 +51,7 @@ _WAY_ASKED = re.compile(
 _CONTEXT = 80  # characters beside a side
 _TURN = re.compile(
     r"\bturn|\bheading|\bmoving|\bgoing|\b(?:pass|keep|stay|steer|swerve|veer|overtake|evade|avoid)\b"
-    r"|\b(?:bend|curve|lead|lean|point)s?\b|转|拐|行驶方向|绕|避让|超车|通过|弯|[往向朝]左"
+    r"|\b(?:bend|curve|lead|lean|point)s?\b|\b(?:bend|curv|lean)ing\b|转|拐|行驶方向|绕|避让|超车|通过|弯|[往向朝]左"
 )
 # Beside something else: "just left of the bus stop", 站牌的左边.
 RELATIVE = re.compile(
@@ -63,6 +65,10 @@ _VIEWPOINT = re.compile(
 )
 _OF_ANOTHER = re.compile(
     r"(?<!道路)(?<!画面)(?<!图像)(?<!图片)(?<!自车)(?<!本车)(?<!车道)(?<!视野)(?<!路面)(?<!我)(?<!图)的\Z"
+)
+_STATE_OF_SIDE = re.compile(
+    r"\b(?:left|right)(?:-hand)?(?: side| lane| half)? (?:is|looks|seems) (?:\w+ly )?"
+    r"(?P<state>empty|free|clear|closed|blocked)\b"
 )
 _IMAGINED = re.compile(
     r"\b\w+ing (?:to (?:the )?|on the )?(?:left|right) (?:would|could|might)\b"
@@ -90,6 +96,10 @@ def read_side(text: str, question: str = "") -> Answer | Unparsed:
         silent = (_BOTH, _VIEWPOINT, _IMAGINED)
         supposed = clause.conditional and "whether" not in low
         if clause.open or supposed or clause.former or any(pattern.search(clause.text) for pattern in silent):
+            continue
+        if clause.tentative and not clause.forced:
+            continue
+        if (state := _STATE_OF_SIDE.search(clause.text)) and state["state"] not in question.lower():
             continue
         for match in _SIDE.finditer(clause.text):
             side = match["en"] or {"左": "left", "右": "right"}[match["zh"]]
@@ -155,7 +165,8 @@ def _asked_way(question: str, low: str) -> str:
 
 def _of_subject(low: str, found: list[tuple[str, bool, int]], question: str) -> str | None:
     """The only side in the clauses with the most words of the question; None if no side stands out."""
-    words = telling_words(question) - {"left", "right", "左侧", "右侧", "左边", "右边"}
+    words = telling_words(question) | set(re.findall(r"\b(?:bus|car|van|cab|man|dog|cat|boy|sign)\b", question.lower()))
+    words -= {"left", "right", "左侧", "右侧", "左边", "右边"}
     parts = clauses(low)
     said: dict[int, set[str]] = {}  # of `words`, by where they stand
     for part in parts:

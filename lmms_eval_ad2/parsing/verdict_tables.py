@@ -45,8 +45,8 @@ _WORDS = "|".join(sorted((re.escape(word) for word in RIGHT | WRONG), key=len, r
 _ROW = re.compile(
     r"[\s|>*-]*(?:\d{1,2}[.)] )?(?:p(?:rob(?:ability)?)?(?=\())?(?:option |choice "
     r"|选项 ?)?[(\[]?(?P<key>[A-Za-z]|yes|no|是|否)[)\]]?(?:(?P<name>[^\n✓✗]{0,80}?)\s*[|:：=→>-]+\s*|\s+"
-    r"|(?<=[)\]]))"
-    rf"(?P<value>{_WORDS}|\d{{1,3}}(?:\.\d{{1,6}})? ?%?)分?(?:[\s,;.|(：:-][^\n]{{0,120}})?",
+    r"|(?<=[)\]])|(?=\())"
+    rf"\(?(?P<value>{_WORDS}|\d{{1,3}}(?:\.\d{{1,6}})? ?%?)分?\)?(?:[\s,;.|(：:-][^\n]{{0,120}})?",
     re.IGNORECASE,
 )
 # "B. Correct - a red arrow is lit": a verdict beside the letter. Words that are often an option's text are left out.

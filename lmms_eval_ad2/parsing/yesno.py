@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from lmms_eval_ad2.parsing.asked_things import asks_presence
 from lmms_eval_ad2.parsing.clauses import CONCLUSION, TextClause, clauses, denied, negations
 from lmms_eval_ad2.parsing.elliptical import elliptical, said_of_others
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE, plain
 from lmms_eval_ad2.parsing.opposites import by_opposite
-from lmms_eval_ad2.parsing.presence import asks_presence, stated
+from lmms_eval_ad2.parsing.presence import stated
 from lmms_eval_ad2.parsing.refusals import no_verdict, takes_back, without_refusals
 from lmms_eval_ad2.parsing.restated import restated
 from lmms_eval_ad2.parsing.revisions import REVISION
@@ -88,6 +89,7 @@ _CLAIMED = re.compile(
     r"|有(?:些)?人)[^.!?\n\"']{0,60}(?:says?|said|claims?|thinks?|说"
     r"|认为)[^\"'\n.]{0,10}(?:\"[^\"\n]{1,200}\"|'[^\n]{1,200}?'(?![a-z]))"
 )
+_PURPOSE_LEFT = re.compile(r"(?:\A-?|[.!?;,\n] ?)to (?:say|answer)(?: with)? ?[\"']?\Z")  # "To say yes, I'd need …"
 _DEPENDS = re.compile(r"\b(?:it|this|that) (?:all )?depends on\b|取决于")
 _MUST = re.compile(r"不能不|不得不|不可不")  # two negations: must
 _COURTESY = re.compile(r",? (?:i (?:can )?(?:see|understand) why|(?:that's |this is )?(?:a )?good question|let me)\b")
@@ -185,6 +187,10 @@ def _chosen(low: str, verdicts: list[_VerdictWord]) -> str | None:
     standing = [word for word in verdicts if word.verdict]
     if not standing:
         return None
+    revised = [match.start() for match in REVISION.finditer(low)]
+    after = {word.verdict for word in standing if revised and word.start >= revised[-1]}
+    if after in ({"yes"}, {"no"}):  # "Answer: yes. Correction: no."
+        return after.pop()
     strong = [word for word in standing if word.strong]
     if strong:
         between = low[strong[0].start : strong[-1].start]
@@ -218,6 +224,7 @@ def _verdict_words(low: str) -> list[_VerdictWord]:
             start = clause.start + match.start()
             verdict = _verdict(low, clause, match)
             joint = _JOINT.fullmatch(low[previous_end:start]) if 0 <= start - previous_end <= 12 else None
+            joint = None if joint and REVISION.search(low[previous_end : start + 10]) else joint  # "Yes... no, sorry"
             other = previous_word and _WHOLE.get(previous_word) != _WHOLE.get(match.group())
             if joint and other and (joint["word"] or (verdict not in (None, "skip") and found and found[-1].verdict)):
                 verdict = "hedged"
@@ -247,6 +254,8 @@ def _verdict(low: str, clause: TextClause, match: re.Match[str]) -> str | None:
     left, right, word = low[max(0, start - 24) : start], low[end : end + 16], match.group()
     if _QUESTIONED.match(right) or (clause.ends_with.startswith("?") and not right.strip("\"' ")):
         return "skip"
+    if _PURPOSE_LEFT.search(left):
+        return None
     if _MAYBE_LEFT.search(left):
         return "hedged"
     if _ONLY_IF.match(low, end):

@@ -66,23 +66,33 @@ _SCENE_FIRST = re.compile(
 _WHEN = re.compile(r"(?:(?<![此同暂当及临按实准小])时(?:候|再)?|的话|(?<![随然前左右身车最落])(?:以|之)?后)\Z")
 
 
+_AT_SPEED = re.compile(
+    r"(?:以|按照?)\s?(?P<number>\d{1,3}(?:\.\d{1,3})?)\s?(?P<unit>[a-z/]{3,4}|(?:公里|千米)(?:每小时|/小时|/时)|米(?:每秒|/秒))"
+    r"(?:的?(?:车速|速度))?",
+    re.IGNORECASE,
+)
+_UNIT = re.compile(r"(?<=\d)\s?(?:(?P<kmh>(?:公里|千米)(?:每小时|/小时|/时))|米(?:每秒|/秒))")
+
+
 class UnknownWords(Exception):
     """A part of the reply has driving words whose meaning is unknown."""
 
 
 def in_english(text: str) -> str:
     """The text with its Chinese words in English. Raises UnknownWords."""
-    return (
-        _RUN.sub(lambda match: f" {_translated(match.group().translate(_TRADITIONAL))} ", text)
-        if _RUN.search(text)
-        else text
-    )
+    if not _RUN.search(text):
+        return text
+    text = _AT_SPEED.sub(r" drive at \g<number> \g<unit> ", text)
+    text = _UNIT.sub(lambda match: " km/h" if match["kmh"] else " m/s", text)
+    return _RUN.sub(lambda match: f" {_translated(match.group().translate(_TRADITIONAL))} ", text)
 
 
 def _translated(run: str) -> str:
     run = _FOR_OTHERS.sub(lambda found: _ACTS.get(found["act"], found["act"]), run)
     if _IF.search(run):
         return "if something"
+    if _REASON.match(run):
+        return "because something"
     words, position = _known_words(run)
     if position == len(run):
         return " ".join(words)

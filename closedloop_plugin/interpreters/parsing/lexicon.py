@@ -138,7 +138,8 @@ TAIL = _words(
 # "when turning" is a circumstance, "when it is clear" a condition.
 CONDITION = _words(
     r"if", r"when(?! (?:approach|turn|pass|driv|enter|cross|near)ing)", r"whenever", r"as soon as", r"once", r"after",
-    r"in case", r"provided", r"should (?:the|a|an|any)", r"at the (?:next|upcoming|following)",
+    r"in case", r"provided", r"should (?:the|a|an|any)", r"(?:at|take) the (?:next|upcoming|following|second|third)",
+    r"in (?:about )?\d+ ?(?:m|meters?|metres?|km|s|seconds?)",
 )  # fmt: skip
 SUBORDINATE = re.compile(
     r"\A(?:because|since|as|given|due to|after|before|once|while|with (?:the|a|an|no)|in order to"
@@ -165,6 +166,7 @@ READY = _words(r"(?:be |get )?(?:prepared?|preparing|ready|plan|planning) (?:to|
 MAYBE = _words(
     r"maybe", r"perhaps", r"possibly", r"might", r"may", r"could", r"consider(?:ing)?", r"would like", r"probably",
     r"either", r"not sure", r"unsure", r"it depends",
+    r"(?:was|were) (?:going|about) to", r"(?:had )?(?:wanted|planned) to",
 )  # fmt: skip
 EITHER_SIDE = re.compile(r"\b(?:left|right)(?: turn)? or (?:\w+ ){0,3}?(?:left|right)\b")
 

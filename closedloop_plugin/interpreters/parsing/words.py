@@ -18,6 +18,7 @@ from closedloop_plugin.interpreters.parsing.key_values import (
     speed_ms,
 )
 from closedloop_plugin.interpreters.parsing.layouts import with_colons
+from lmms_eval_ad2.parsing.attributed import without_attributed
 from lmms_eval_ad2.parsing.normalise import plain
 
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
@@ -30,6 +31,13 @@ _TARGET = re.compile(
 )
 _ROW = re.compile(r"(?m)^ {0,8}\| {0,20}([^|\n]{1,40}?) {0,20}\| {0,20}([^|\n]{1,60}?) {0,20}\|")  # of a Markdown table
 _REPORTED = re.compile(r"(?:driving|going|moving|proceeding|cruising|heading)\Z")
+_EXAMPLE = re.compile(r"\W*(?:for )?(?:example|instance)\b|\W*e\.g\.")
+_OPTION = re.compile(r"(?:\A|(?<=[.;,\n] ))\W?(?:option|choice) ([a-d1-4]) ?[:.)-]")  # "Option A: stop. Option B: go."
+# "Stop. No, wait, go." A bare "wait" is an action.
+_TAKEN_BACK = re.compile(
+    r"\b(?:no,? (?:wait|actually)|(?:wait|actually),? no|scratch that|correction|on second thoughts?|i meant?)\b"
+    r"[,:.]?(?=\s*\w)"
+)
 STRENGTH = {"slow": 1, "brake": 2, "stop": 3}
 _NEVER = float("inf")
 
@@ -53,14 +61,18 @@ class TextFindings:
 
 def read_text(answer: str, findings: TextFindings) -> None:
     """Add what a text says to `findings`. Raises UnclearInstruction; UnclearValue for a value without a meaning."""
-    text = re.sub(r" {2,}", " ", lex.THINGS.sub(" something ", plain(answer).lower()))
+    text = without_attributed(plain(answer)).lower()
+    text = text[max((found.end() for found in _TAKEN_BACK.finditer(text)), default=0) :]
+    if len(set(_OPTION.findall(text))) > 1:
+        raise UnclearInstruction("several")
+    text = re.sub(r" {2,}", " ", lex.THINGS.sub(" something ", text))
     text = _ROW.sub(r"\1: \2\n", with_colons(text))
     for sentence in _SENTENCE.split(text):
         _sentence(sentence.strip(), findings)
 
 
 def _sentence(sentence: str, findings: TextFindings) -> None:
-    if not sentence or sentence.endswith("?"):
+    if not sentence or sentence.endswith("?") or _EXAMPLE.match(sentence):
         return
     if lex.CONDITION.match(sentence):
         findings.conditional = True  # "If a pedestrian appears, stop" is no instruction for now
