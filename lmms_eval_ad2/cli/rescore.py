@@ -5,13 +5,17 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import os
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.cli.judge_options import JudgeOptions, print_address
+from lmms_eval_ad2.judge.spec import VARIABLE
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.coordinates import InputResizing
@@ -55,6 +59,7 @@ def run(options: RescoreOptions) -> int:
     if target.resolve() == source.resolve():
         raise Ad2Error(f"--out {target}: is the run itself; choose another folder")
     print_address(judge)
+    _note_other_judge(old["run"].get("judge"), judge)
     resizing = _resizing(source, old["run"])
     tables_new = {
         name: rescore_task(
@@ -115,6 +120,15 @@ def _check_input_size(tables: dict[str, dict[str, Any]]) -> None:
     n = sum(table["reasons"].get(reason, 0) for table in tables.values())
     if n:
         print(f"{n} points and boxes unparsed: the run does not tell how the model resizes images; use --frame {HINT}")
+
+
+def _note_other_judge(before: Any, judge: Judge) -> None:
+    """Print that the run had another judge, if this one is only the default."""
+    label = before.get("label") if isinstance(before, dict) else None
+    if label and label != judge.label and not os.environ.get(VARIABLE):
+        show(
+            f"ad2: the run was judged by {label}, this is {judge.label}; the same judge: --judge SPEC", file=sys.stderr
+        )
 
 
 def _tag(judge: Judge, frame: str | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from lmms_eval_ad2.harness import plugin
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask
+from lmms_eval_ad2.parsing.wrappers import unwrap
 from lmms_eval_ad2.prompts import task_prompt, text
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.sample import reference_text
@@ -87,7 +88,8 @@ def round_to_text(
 ) -> Any:  # fmt: skip
     """lmms-eval's protocol: the first prompt, or, given outputs, (visuals, text, terminal, outputs, info).
 
-    Every turn shows the images (`visuals_of_round`; AD2-Bench Fig. 4).
+    Every turn shows the images (`visuals_of_round`; AD2-Bench Fig. 4) and repeats the earlier answers without their
+    thoughts, as chat templates of models that think do.
     """
     if previous_output is None or round_idx is None:
         return doc_to_text(doc)
@@ -96,7 +98,8 @@ def round_to_text(
     if round_idx >= len(record.steps):
         # lmms-eval keeps the last output only, and only if it looks like JSON.
         return None, None, True, [*replies[:-1], pack_rounds(replies)], {"rounds": round_idx}
-    return None, round_of(record, task, round_idx, replies), False, replies, {"rounds": round_idx}
+    answers = [unwrap(reply)[0] for reply in replies]
+    return None, round_of(record, task, round_idx, answers), False, replies, {"rounds": round_idx}
 
 
 def visuals_of_round(doc: Mapping[str, Any], step: int) -> list[Any]:

@@ -1,10 +1,12 @@
-"""Parse a chain of thought from one reply: `<start1>…<end> … <startN>…<end>` (AD2-Bench section 3.2)."""
+"""Parse a chain of thought: one reply `<start1>…<end> … <startN>…<end>` (AD2-Bench section 3.2), or one per step."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from lmms_eval_ad2.parsing.refusals import declines
+from lmms_eval_ad2.parsing.wrappers import unwrap
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _START = re.compile(r"[<＜〈《]\s{0,4}start[\s_-]{0,4}(?P<number>\d{1,2})\s{0,4}[>＞〉》]", re.IGNORECASE)
@@ -29,11 +31,21 @@ def read_chain(text: str, n_steps: int) -> Answer | Unparsed:
     values = tuple(steps.get(number, "") for number in range(1, count + 1))
     if not any(values):
         return Unparsed("chain", "empty", text[:200])
-    missing = [number for number, value in enumerate(values, 1) if not value]
     extra = sorted(number for number in steps if not 1 <= number <= count)
-    notes = [
-        f"{name} steps: {', '.join(map(str, found))}"
-        for name, found in (("missing", missing), ("extra", extra))
-        if found
-    ]
+    notes = [*_missing(values), *([f"extra steps: {', '.join(map(str, extra))}"] if extra else [])]
     return Answer("chain", values, "; ".join(notes))
+
+
+def read_step_replies(replies: Sequence[str]) -> Answer | Unparsed:
+    """One string per step, from a reply to each, without thoughts and special tokens; "" if only a thought is left."""
+    found = [unwrap(reply) for reply in replies]
+    texts = tuple(text for text, _ in found)
+    if not any(texts):
+        return Unparsed("chain", "unfinished_thought" if any(unfinished for _, unfinished in found) else "empty")
+    return Answer("chain", texts, "; ".join(["rounds", *_missing(texts)]))
+
+
+def _missing(steps: Sequence[str]) -> list[str]:
+    """The note on steps without text."""
+    numbers = [str(number) for number, text in enumerate(steps, 1) if not text]
+    return [f"missing steps: {', '.join(numbers)}"] if numbers else []

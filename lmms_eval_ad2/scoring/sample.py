@@ -21,6 +21,7 @@ from lmms_eval_ad2.coordinates import InputResizing
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.metrics import ocr, typed_answers
 from lmms_eval_ad2.parsing import failure_reason, parse
+from lmms_eval_ad2.parsing.chain import read_step_replies
 from lmms_eval_ad2.parsing.wrappers import as_given
 from lmms_eval_ad2.records import Answer, Form, Lang, Record, Unparsed
 from lmms_eval_ad2.scoring.score_columns import (
@@ -162,8 +163,7 @@ def _read(
     record: Record, raw: str | Sequence[str], form: Form, variant: TaskVariant, resizing: InputResizing | None
 ) -> Answer | Unparsed:
     if not isinstance(raw, str):
-        texts = tuple(t.strip() for t in raw)
-        return Answer("chain", texts, "rounds") if any(texts) else Unparsed("chain", "empty")
+        return read_step_replies(raw)
     if form == "ocr":
         text, unfinished = as_given(raw)
         return Answer("ocr", text) if text else Unparsed("ocr", "unfinished_thought" if unfinished else "empty")

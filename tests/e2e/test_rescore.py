@@ -38,3 +38,18 @@ def test_address_and_replies(
     assert main(["report", str(new), "--sample", "r1", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["samples"]
     assert found["sample"]["judge"][0]["reply"] == reply
+
+
+def test_the_default_judge_is_named_if_the_run_had_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AD2_JUDGE", raising=False)
+    run = tmp_path / "run"
+    answers = [score_sample(record(f"r{i}", "vqa", answer=BilingualText("a bus")), "a bus", FREE, "t") for i in (1, 2)]
+    table, _ = score_task(answers, "t", FREE, LexicalJudge, run, progress=False)
+    said = "ad2: the run was judged by openai:m, this is lexical; the same judge: --judge SPEC\n"
+    for label, expected in (("openai:m", said), ("lexical", "")):
+        about = {"model": "m", "label": "m", "versions": {}, "judge": {"label": label}}
+        write_summary(run, about, {"t": {**table, "data": {"image_root": "."}}})
+        assert main(["rescore", str(run), "--out", str(tmp_path / f"new {label[:3]}")]) == 0
+        assert capsys.readouterr().err == expected

@@ -57,6 +57,8 @@ def test_the_drop_is_paired_by_route() -> None:
     found = compare(*compared_runs(a, b))
     score = row(found, "driving_score")
     assert (score.n, score.a, score.b, score.drop, score.relative) == (3, 80.0, 60.0, 20.0, 25.0)
+    gain = row(compare(*compared_runs(b, a)), "driving_score")
+    assert (gain.drop, gain.relative) == (-20.0, pytest.approx(-100 / 3))
     assert score.ci_drop == pytest.approx((-5.32, 42.90), abs=0.01)  # Student's t of 10, 20, 30: about 20 +- 24.8
     assert (score.p_value, score.test) == (0.25, "sign-flip")  # 2 of 8 flips are as extreme
     success = row(found, "success_rate")

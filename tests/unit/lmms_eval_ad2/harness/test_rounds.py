@@ -59,6 +59,14 @@ def test_documents_advance_in_lock_step_beyond_the_step_limit(requests: list[Any
     assert model.sizes == [2, 2] + [1] * 18
 
 
+def test_later_rounds_repeat_the_answers_without_their_thoughts(requests: list[Any]) -> None:
+    doc = Model().task_dict["tr"]["test"][1]
+    replies = ["<think>Is it dark?</think>Fog.", "A bus."]
+    _, prompt, done, kept, _ = hooks.round_to_text(doc, previous_output=replies, round_idx=2)
+    assert "Fog." in prompt and "A bus." in prompt and "dark" not in prompt and "think" not in prompt
+    assert (done, kept) == (False, replies)  # as given, to be stored
+
+
 def test_every_round_shows_the_image_with_the_mark_of_its_step(requests: list[Any], tmp_path: Path) -> None:
     """Also if the model uses the image function of the first request for a whole batch."""
     from dataclasses import replace

@@ -199,6 +199,18 @@ def test_rounds_are_used_unchanged() -> None:
     assert len(sample.pending) == 7
 
 
+def test_thoughts_and_special_tokens_of_rounds_are_not_judged() -> None:
+    variant = TaskVariant("ad2_bench", "cot", rounds=True)
+    replies = ["<think>It is dark.</think>Fog.", "◁think▷A bus?◁/think▷A bus.<|im_end|>", "<think>So stop"]
+    sample = score_sample(chain(), replies, variant, "t")
+    assert (sample.answer, sample.note) == (["Fog.", "A bus.", ""], "rounds; missing steps: 3")
+    assert [item.answer for item in sample.pending[:3]] == ["Fog.", "A bus.", ""]
+    assert sample.raw == replies
+    for texts, reason in ((["<think>a", "<think>b", "<think>c"], "unfinished_thought"), (["", " ", ""], "empty")):
+        lost = score_sample(chain(), texts, variant, "t")
+        assert (lost.status, lost.reason, lost.values["sacs"]) == ("unparsed", reason, 0.1)
+
+
 def test_chain_without_tags_is_unparsed_in_all_columns() -> None:
     sample = score_sample(chain(), "I would just slow down.", TaskVariant("ad2_bench", "cot", style="chain"), "t")
     assert sample.status == "unparsed"
