@@ -48,6 +48,7 @@ from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
 from closedloop_plugin.worlds.base import World, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.parent_process import exit_with_parent
+from lmms_eval_ad2.printed import encodable
 
 # Of a World, beside what no episode needs; without a value for some of them before the first reset.
 ATTRIBUTES = ("backend", "version", "road", "done", "weather", "drawn")
@@ -240,4 +241,4 @@ def _error_line(exc: Exception) -> str:
     traceback.print_exception(exc)
     last = traceback.extract_tb(exc.__traceback__)[-1]
     where = "" if isinstance(exc, WorldError) else f" (in {Path(last.filename).name}, line {last.lineno})"
-    return f"{type(exc).__name__}: {exc}{where}"
+    return encodable(f"{type(exc).__name__}: {exc}{where}")
