@@ -55,6 +55,11 @@ def visible(value: Any) -> Any:
     return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", value.replace("\r\n", "\n"))
 
 
+def encodable(text: str) -> str:
+    """`text` with lone surrogates, which Python and JSON allow and UTF-8 does not, as question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def shortened(text: str, most: int) -> str:
     """`text` with at most `most` characters; the middle is left out, since a reply answers at its start or end."""
     if len(text) <= most:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
+
+from lmms_eval_ad2.printed import encodable
 
 
 @dataclass(frozen=True)
@@ -221,6 +223,12 @@ class Decision:
     usage: ModelUsage = field(default=ModelUsage(), compare=False)  # for logs and tables only
     fault: Fault = Fault.DRIVER  # what is to blame if there is an error
 
+    def storable(self) -> Decision:
+        """The decision with texts that a file can hold: those of own agents are any."""
+        texts = {encodable(task): encodable(text) for task, text in self.texts.items()}
+        error = self.error and encodable(self.error)
+        return self if (texts, error) == (self.texts, self.error) else replace(self, texts=texts, error=error)
+
 
 @dataclass(frozen=True)
 class InterpretedControl:
@@ -239,6 +247,11 @@ class InterpretedControl:
     meaning: str = field(default="", compare=False)
     usage: ModelUsage = field(default=ModelUsage(), compare=False)
     fault: Fault = Fault.DRIVER  # what is to blame if there is no reply
+
+    def storable(self) -> InterpretedControl:
+        """The reading with texts that a file can hold."""
+        raw, reason = encodable(self.raw), self.reason and encodable(self.reason)
+        return self if (raw, reason) == (self.raw, self.reason) else replace(self, raw=raw, reason=reason)
 
 
 class EndReason(StrEnum):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.runner.decision_files import decision_file
+from closedloop_plugin.runner.decision_files import decision_file, read_decisions
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.run import AGAIN, episodes_of
 from closedloop_plugin.runner.store import EpisodeStore, asked_repetitions, by_suite, read_records
@@ -46,6 +47,7 @@ def merge(out: Path, folders: Sequence[Path], *, partial: bool = False) -> Merge
     if out.resolve() in {folder.resolve() for folder in folders}:
         raise Ad2Error(f"{out}: the merged run needs its own folder")
     kept, seen = _kept(folders)
+    _check_decisions(kept)
     before = {out: read_run(out)} if (out / RUN).exists() else {}
     selection = _selection({**dict(zip(folders, runs, strict=True)), **before}, folders)
     routes = selection["routes"]
@@ -124,6 +126,13 @@ def _kept(folders: Sequence[Path]) -> tuple[list[tuple[EpisodeRecord, Path]], in
             if _replaces(record, best[key][0] if key in best else None):
                 best[key] = (record, folder)
     return list(best.values()), seen
+
+
+def _check_decisions(kept: Sequence[tuple[EpisodeRecord, Path]]) -> None:
+    """Raise DataError for a broken decision file, before anything is written."""
+    for record, folder in kept:
+        if (file := decision_file(folder, f"{record.route_id}_rep{record.repetition}")).is_file():
+            deque(read_decisions(file), maxlen=0)
 
 
 def _copy_files(record: EpisodeRecord, folder: Path, store: EpisodeStore) -> None:

@@ -49,11 +49,11 @@ def decide(agent: Agent, requests: Sequence[DecisionRequest]) -> list[Decision]:
             raise Ad2Error(f"the agent {agent.name}: decide() returned {fault}; {wanted}")
         if len(decisions) != len(requests):
             raise ValueError(f"{len(decisions)} decisions for {len(requests)} questions")
-        return decisions
+        return [decision.storable() for decision in decisions]
     except (Ad2Error, WorldError):
         raise
     except Exception as exc:
-        return [Decision(error=f"{type(exc).__name__}: {exc}")] * len(requests)
+        return [Decision(error=f"{type(exc).__name__}: {exc}").storable()] * len(requests)
 
 
 def _fault(decisions: object) -> str | None:
@@ -78,8 +78,9 @@ def interpret(interpreter: Interpreter, items: Sequence[tuple[DecisionRequest, D
         interpreted = interpreter.interpret(items)
         if len(interpreted) != len(items):
             raise ValueError(f"{len(interpreted)} readings for {len(items)} items")
-        return interpreted
+        return [reading.storable() for reading in interpreted]
     except (Ad2Error, WorldError):
         raise
     except Exception as exc:
-        return [InterpretedControl(None, reason=f"the interpreter failed: {type(exc).__name__}: {exc}")] * len(items)
+        failed = InterpretedControl(None, reason=f"the interpreter failed: {type(exc).__name__}: {exc}")
+        return [failed.storable()] * len(items)

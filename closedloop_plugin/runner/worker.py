@@ -50,6 +50,7 @@ from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
 from closedloop_plugin.worlds.base import World, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.parent_process import exit_with_parent
+from lmms_eval_ad2.printed import encodable
 
 # Of a World, beside what no episode needs; without a value for some of them before the first reset.
 ATTRIBUTES = ("backend", "version", "road", "done", "weather", "drawn")
@@ -241,6 +242,7 @@ def _failure(exc: Exception) -> tuple[str, str, Fault, bool]:
     """The message about an exception, in one line with its origin; the traceback goes to the log."""
     traceback.print_exception(exc)
     last = traceback.extract_tb(exc.__traceback__)[-1]
-    where = f"{type(exc).__name__}: {exc} (in {Path(last.filename).name}, line {last.lineno})"
     reason = str(exc) if isinstance(exc, DriverFailed) else f"{type(exc).__name__}: {exc}"
-    return "failed", reason if isinstance(exc, WorldError | DriverFailed) else where, fault_of(exc), is_certain(exc)
+    if not isinstance(exc, WorldError | DriverFailed):
+        reason += f" (in {Path(last.filename).name}, line {last.lineno})"
+    return "failed", encodable(reason), fault_of(exc), is_certain(exc)

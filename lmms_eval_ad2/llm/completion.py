@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmms_eval_ad2.printed import encodable
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 LONGEST_BODY = 8 * 2**20  # bytes; far above the longest answer of any model
@@ -62,14 +63,14 @@ def read_completion(raw: bytes) -> ChatReply:
         if error:  # of a gateway, beside what was written before it
             raise NoCompletion("broken_off", error_text(error)[:DETAIL])
     if message.get("refusal"):
-        return ChatReply(_encodable(str(message["refusal"])), "content_filter", model, *_tokens(data))
+        return ChatReply(encodable(str(message["refusal"])), "content_filter", model, *_tokens(data))
     finish = "length" if finish in AT_TOKEN_LIMIT else "content_filter" if finish in WITHHELD else finish
     content = joined_parts(content)
     if content is not None and not isinstance(content, str):
         raise NoCompletion("invalid_reply", f"content is {type(content).__name__}, not text")
     if not (content or "").strip() and finish not in ("length", "content_filter"):
         raise NoCompletion("empty_reply", f"finish_reason {finish!r}")
-    return ChatReply(_encodable(content or ""), finish, model, *_tokens(data))
+    return ChatReply(encodable(content or ""), finish, model, *_tokens(data))
 
 
 def joined_parts(content: Any) -> Any:
@@ -96,16 +97,11 @@ def read_error(raw: bytes) -> tuple[str, str]:
 
 def error_text(error: Any) -> str:
     """The message of an error beside a completion, of any structure."""
-    return _encodable(str(error.get("message") or error if isinstance(error, dict) else error))
-
-
-def _encodable(text: str) -> str:
-    """`text` with lone surrogates, which JSON allows and UTF-8 does not, as question marks."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    return encodable(str(error.get("message") or error if isinstance(error, dict) else error))
 
 
 def _short_text(value: Any) -> str | None:
-    return _encodable(value[:DETAIL]) if isinstance(value, str) else None
+    return encodable(value[:DETAIL]) if isinstance(value, str) else None
 
 
 def _tokens(data: Mapping[str, Any]) -> tuple[int | None, int | None]:

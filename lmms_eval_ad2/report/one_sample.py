@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +19,10 @@ from lmms_eval_ad2.report.text_table import few, wrapped
 
 _LABEL = 12  # columns of the labels
 _NEAREST = 3  # ids named in an error
+_EMPTY = "(empty)"
+_FIRST_ROUND = (
+    "\n\n(the first of {} rounds; a later one asks its own step, and repeats those before with their replies)"
+)
 # Keys of a record's `meta` that name the question of a reply (`--repeats`) or of a rotation (`circular`).
 _DERIVED = ("reply", "rotated")
 
@@ -45,22 +51,27 @@ def find(runs: Sequence[RunSummary], sample: str, task: str | None) -> list[RunS
     Raises Ad2Error if there is none.
     """
     found: list[RunSample] = []
-    near: list[str] = []  # ids that contain it
-    some: list[str] = []
+    ids: dict[str, None] = {}
     for run, table in (asked := tasks_of(runs, task)):
         for row in sample_rows(run, table.name):
             known = str(row["id"])
             if sample == known or sample in _questions(row):
                 found.append(RunSample(run, table, row))
-            elif len(near) < _NEAREST and sample.lower() in known.lower():
-                near.append(known)
-            elif len(some) < _NEAREST:
-                some.append(known)
+            elif not found:
+                ids[known] = None
     if not found:
         names = list(dict.fromkeys(table.name for _, table in asked))
-        hint = f"did you mean {few(near)}?" if near else f"ids there are such as {few(some)}" if some else "it is empty"
+        hint = _nearest(sample, list(ids)) if ids else "it is empty"
         raise Ad2Error(f"--sample {one_line(sample)}: no sample of {few(names, 3)} has this id; {one_line(hint)}")
     return found
+
+
+def _nearest(sample: str, ids: Sequence[str]) -> str:
+    """Ids that contain it, else similar ones, else the first ones, as a hint."""
+    lowered = {known.lower(): known for known in reversed(ids)}
+    near = list(itertools.islice((known for known in ids if sample.lower() in known.lower()), _NEAREST))
+    near = near or [lowered[close] for close in difflib.get_close_matches(sample.lower(), lowered, _NEAREST)]
+    return f"did you mean {few(near)}?" if near else f"ids there are such as {few(ids[:_NEAREST])}"
 
 
 def _questions(row: Mapping[str, Any]) -> Iterator[str]:
@@ -99,8 +110,11 @@ def _parts(found: RunSample) -> Iterator[tuple[str, str]]:
     yield "reference", sample_row.reference(row)
     yield "mark", sample_row.mark(row)
     yield "images", "\n".join(map(str, files(row, found.task)))
-    yield "prompt", str(row.get("prompt", ""))
-    yield "reply", "\n\n".join(sample_row.replies(row)) or "(empty)"
+    replies = sample_row.replies(row)
+    rounds = len(replies) > 1
+    yield "prompt", str(row.get("prompt", "")) + (_FIRST_ROUND.format(len(replies)) if rounds else "")
+    numbered = [f"round {i}: {text or _EMPTY}" for i, text in enumerate(replies, 1)] if rounds else replies
+    yield "reply", "\n\n".join(numbered) or _EMPTY
     yield "read as", _reading(row, found.task)
     yield "status", ": ".join(str(row[key]) for key in ("status", "reason") if row.get(key))
     yield "score", _scores(row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +78,7 @@ def run(options: DriveRereadOptions) -> int:
     from lmms_eval_ad2.storage.identity import read_run
 
     identity = read_run(options.run)["identity"]
-    files = _files(options.run)
+    files, not_kept = _files(options.run)
     rules = profile(str(identity.get("profile")))
     policy = options.policy or str(identity.get("policy"))
     cache = options.cache or data_home() / "cache" / "reread.sqlite"
@@ -90,6 +91,7 @@ def run(options: DriveRereadOptions) -> int:
         )
     with tqdm(desc="decisions", unit="", disable=options.json or interpreter.local) as bar:
         found = reread(options.run, files, interpreter, rules, pictures=pictures, advance=bar.update)
+    found.total.skipped += Counter({"of episodes without a decision file": not_kept})
     if not found.total.read_again:
         reasons = ", ".join(f"{name} in {n}" for name, n in found.total.skipped.items())
         raise Ad2Error(f"{options.run}: no decision can be read again ({reasons or 'the files are empty'})")
@@ -100,18 +102,21 @@ def run(options: DriveRereadOptions) -> int:
     return 0
 
 
-def _files(run: Path) -> list[Path]:
-    """The decision files of the episodes that count, in the order of their names."""
+def _files(run: Path) -> tuple[list[Path], int]:
+    """The decision files of the episodes that count, in the order of their names; decisions of those without one."""
     from closedloop_plugin.runner.decision_files import FOLDER, decision_file
     from closedloop_plugin.runner.store import read_records
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS
     from lmms_eval_ad2.errors import Ad2Error
 
     records = read_records(run, MOST_REPETITIONS)
-    files = sorted({decision_file(run, f"{record.route_id}_rep{record.repetition}") for record in records})
-    if not (found := [file for file in files if file.is_file()]):
+    counts = {
+        decision_file(run, f"{record.route_id}_rep{record.repetition}"): record.counts.get("decisions", 0)
+        for record in records
+    }
+    if not (found := sorted(file for file in counts if file.is_file())):
         raise Ad2Error(f"{run}: no decisions in {run / FOLDER}: no episode is finished, or an older version drove it")
-    return found
+    return found, sum(counts.values()) - sum(counts[file] for file in found)
 
 
 def _sees_pictures(options: DriveRereadOptions) -> bool:

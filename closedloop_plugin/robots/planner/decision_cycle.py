@@ -73,7 +73,18 @@ class CycleResult:
             "command": str(seen.command), "target": list(seen.target), "texts": dict(self.decision.texts),
             "raw": interpreted.raw if interpreted else "", "mode": interpreted.mode if interpreted else "",
             "error": self.error, "unparsed": self.unparsed, **self.order(), "thinking_s": round(self.thinking_s, 5),
+            "meaning": interpreted.meaning if interpreted else "", "fast": _cost(self.decision),
+            "slow": _cost(interpreted) if interpreted else None,
         }  # fmt: skip
+
+
+def _cost(system: Decision | InterpretedControl) -> dict[str, Any]:
+    """Wall seconds, prompt and tokens of one system, with the names of docs/decisions-file.md; null: not reported."""
+    usage = system.usage
+    return {
+        "prompt_sha256": usage.prompt_sha256, "seconds": round(system.latency_s, 6) or None,
+        "tokens_in": usage.tokens_in or None, "tokens_out": usage.tokens_out or None,
+    }  # fmt: skip
 
 
 class RouteHint(Protocol):
@@ -170,12 +181,13 @@ class DecisionCycle:
     def _decision(self, request: DecisionRequest) -> tuple[Decision, InterpretedControl | None]:
         try:
             (decision,) = self.agent.decide([request])
+            decision = decision.storable()
             if decision.error is not None or decision.control is not None or self.interpreter is None:
                 return decision, None
             (interpreted,) = self.interpreter.interpret([(request, decision)])
-            return decision, interpreted
+            return decision, interpreted.storable()
         except Exception as exc:  # any failure must become a command to stand
-            return Decision(error=f"{type(exc).__name__}: {' '.join(str(exc).split())[:200]}"), None
+            return Decision(error=f"{type(exc).__name__}: {' '.join(str(exc).split())[:200]}").storable(), None
 
     def _count(self, error: str | None, unparsed: str | None, interpreted: InterpretedControl | None) -> None:
         self.counts["decisions"] += 1

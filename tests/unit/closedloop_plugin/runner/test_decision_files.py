@@ -195,6 +195,16 @@ def test_merged_shards_have_the_decisions_of_the_kept_episodes(tmp_path: Path) -
 
 
 @pytest.mark.integration
+def test_a_merge_names_a_broken_file_before_it_writes(tmp_path: Path) -> None:
+    run_into(tmp_path / "a", tasks()[:1], worker_config())
+    file = decision_file(tmp_path / "a", "101_rep0")
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(DataError, match="gzip file of decisions") as error:
+        merge(tmp_path / "all", [tmp_path / "a"], partial=True)
+    assert str(error.value).startswith(str(file)) and not (tmp_path / "all").exists()
+
+
+@pytest.mark.integration
 def test_a_full_disk_ends_the_run_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: DecisionFiles, key: str, block: bytes) -> None:
         raise OSError(28, "No space left on device")

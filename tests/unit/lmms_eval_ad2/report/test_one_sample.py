@@ -62,6 +62,16 @@ def test_an_unread_reply_has_its_reason(tmp_path: Path) -> None:
     assert "read as     nothing: hedged\nstatus      unparsed: hedged\n" in text and "judge" not in text
 
 
+def test_replies_of_rounds_are_told_apart(tmp_path: Path) -> None:
+    row = {**sample("a", None), "form": "chain", "raw": ["Step 1: rain.\n\nAnd fog.", "", "Stop."]}
+    text = text_of(tmp_path, row)
+    assert "(the first of 3 rounds;" in text
+    assert (
+        "round 1: Step 1: rain.\n\n            And fog.\n\n            round 2: (empty)\n\n            round 3: Stop."
+        in text
+    )
+
+
 def test_each_judgement_has_its_words(tmp_path: Path) -> None:
     several = {
         "score": 5.5,
@@ -152,6 +162,22 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     (found,) = json.loads(capsys.readouterr().out)["samples"]
     assert (found["task"], found["images"]) == (BASE, [str(tmp_path / "pictures" / "a.jpg")])
     assert found["sample"]["answer"] == [100.0, 30.0, 140.0, 60.0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("social", "did you mean rain/social/1, rain/social/2?"),  # contained
+        ("RAIN/social/9", "did you mean rain/social/2, rain/social/1?"),  # similar
+        ("fgo/counting/1", "did you mean fog/counting/1?"),
+        ("0", "ids there are such as fog/counting/1, rain/social/1, rain/social/2"),
+    ],
+)
+def test_an_id_that_is_not_there_names_near_ones(tmp_path: Path, asked: str, hint: str) -> None:
+    runs = run_of(tmp_path, **{BASE: [sample(id, 0.0) for id in ("fog/counting/1", "rain/social/1", "rain/social/2")]})
+    with pytest.raises(Ad2Error) as error:
+        one_sample.find(runs, asked, None)
+    assert str(error.value).endswith(hint)
 
 
 @pytest.mark.parametrize(

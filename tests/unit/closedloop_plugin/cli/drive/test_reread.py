@@ -152,7 +152,16 @@ def test_a_file_without_its_episode_is_not_read(tmp_path: Path, capsys: pytest.C
     """A process that was killed between the two has left it; the same command drives the episode again."""
     run = make_run(tmp_path, "101_rep0", ["Stop."])
     (run / "decisions/102_rep0.jsonl.gz").write_bytes((run / "decisions/101_rep0.jsonl.gz").read_bytes())
-    assert figures(capsys, run, "--interpreter", "rules")["total"]["decisions"] == 1
+    total = figures(capsys, run, "--interpreter", "rules")["total"]
+    assert (total["decisions"], total["not_read_again"]) == (1, {})
+
+
+def test_decisions_of_an_episode_without_a_file_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(tmp_path, "101_rep0", ["Stop."])
+    with (run / "episodes.jsonl").open("a") as lines:
+        lines.write(record("102", 100.0, counts={"decisions": 7}).to_json() + "\n")
+    total = figures(capsys, run, "--interpreter", "rules")["total"]
+    assert (total["decisions"], total["not_read_again"]) == (1, {"of episodes without a decision file": 7})
 
 
 def test_replies_of_a_model_here_are_cached_by_their_question(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import Control, Decision, RouteCommand
+from closedloop_plugin.core.state import Control, Decision, ModelUsage, RouteCommand
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
 from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee, max_decisions
@@ -258,7 +258,35 @@ def test_a_run_writes_its_track_log_and_picture(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "logs" / "route1_run1.jsonl").read_text().splitlines()]
     assert len(lines) == record.counts["cycles"] and all("lane" in line["texts"]["action"] for line in lines)
     assert {"t", "pose", "steer", "throttle", "brake", "sent", "target", "thinking_s"} <= set(lines[0])
+    costs = {"prompt_sha256": None, "tokens_in": None, "tokens_out": None}  # neither a model's
+    assert {**lines[0]["fast"], "seconds": None} == {**lines[0]["slow"], "seconds": None} == {**costs, "seconds": None}
+    assert "follow" in lines[0]["meaning"] or "lane" in lines[0]["meaning"]
     assert (tmp_path / "pictures" / "route1_run1.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("answer", "logged"),
+    [
+        (Decision({"action": "\ud800 go"}, latency_s=0.5, usage=ModelUsage("ab", 800, 12)), "? go"),
+        (ValueError("\ud800 broken"), "ValueError: ? broken"),
+    ],
+)
+def test_any_text_of_an_agent_is_logged_with_its_cost(
+    tmp_path: Path, answer: Decision | Exception, logged: str
+) -> None:
+    class Speaker(TrackExpert):
+        def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+            if isinstance(answer, Exception):
+                raise answer
+            return [answer] * len(requests)
+
+    drive(tmp_path, agent=Speaker())
+    line = json.loads((tmp_path / "logs" / "route1_run1.jsonl").read_text().splitlines()[0])
+    if isinstance(answer, Exception):
+        assert line["error"] == logged and line["slow"] is None
+    else:
+        assert line["texts"] == {"action": logged}
+        assert line["fast"] == {"prompt_sha256": "ab", "seconds": 0.5, "tokens_in": 800, "tokens_out": 12}
 
 
 def test_one_run_of_every_segment_comes_first() -> None:

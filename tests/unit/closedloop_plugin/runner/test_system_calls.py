@@ -1,0 +1,69 @@
+"""Calls of agents and interpreters: texts that no file could hold, and exceptions with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from support.closedloop.doubles import Reader, RemoteReader, TextFollower
+from support.closedloop.models import decision_request
+from support.closedloop.runs import run_into, tasks, worker_config
+
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.core.state import Control, Decision, InterpretedControl
+from closedloop_plugin.runner.early_stop import RunEndedEarly
+from closedloop_plugin.runner.system_calls import decide, interpret
+
+
+class Speaker(TextFollower):
+    """Returns `answer`, or raises it."""
+
+    def __init__(self, answer: Decision | Exception) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return [self.answer] * len(requests)
+
+
+class OddReader(Reader):
+    def __init__(self, answer: InterpretedControl | Exception) -> None:
+        self.answer = answer
+
+    def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return [self.answer] * len(items)
+
+
+def test_lone_surrogates_become_question_marks_and_other_texts_stay() -> None:
+    def decided(answer: Decision | Exception) -> Decision:
+        return decide(Speaker(answer), [decision_request()])[0]
+
+    assert decided(Decision({"a\ud800": "go \udfff\x00"})) == Decision({"a?": "go ?\x00"})
+    assert decided(Decision(error="\ud800")) == Decision(error="?")
+    assert decided(ValueError("\ud800 broken")).error == "ValueError: ? broken"
+    plain = Decision({"action": "直行 \x00"}, latency_s=0.5)
+    assert decided(plain) is plain
+    steered = Decision(control=Control(0.1))
+    assert decided(steered) is steered
+
+
+def test_readings_too() -> None:
+    def read(answer: InterpretedControl | Exception) -> InterpretedControl:
+        return interpret(OddReader(answer), [(decision_request(), Decision({"action": "go"}))])[0]
+
+    assert read(InterpretedControl(None, "\ud800", "no \udfff")) == InterpretedControl(None, "?", "no ?")
+    assert read(ValueError("\ud800")).reason == "the interpreter failed: ValueError: ?"
+    plain = InterpretedControl(Control(), "直行")
+    assert read(plain) is plain
+
+
+@pytest.mark.integration
+def test_an_agents_exception_with_such_a_text_is_the_agents_and_not_the_worlds(tmp_path: Path) -> None:
+    config = worker_config(name="bench2advlm", agent=None, interprets=True)
+    with pytest.raises(RunEndedEarly, match=r"10 failures in a row, the last: ValueError: \? broken"):
+        run_into(tmp_path, tasks()[:1], config, Speaker(ValueError("\ud800 broken")), interpreter=RemoteReader())
