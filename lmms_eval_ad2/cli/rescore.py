@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.cli.judge_options import JudgeOptions, print_address
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.coordinates import InputResizing
@@ -77,7 +78,7 @@ def run(options: RescoreOptions) -> int:
         tables_new,
     )
     print(tables.render(report.with_floors(report.load([target]))))
-    print(f"rescored {len(tables_new)} tasks into {target}")
+    show(f"rescored {len(tables_new)} tasks into {target}")
     return 0
 
 
