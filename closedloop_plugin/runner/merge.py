@@ -14,13 +14,13 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.decision_files import decision_file, read_decisions
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.run import AGAIN, episodes_of
-from closedloop_plugin.runner.store import EpisodeStore, asked_repetitions, by_suite, read_records
+from closedloop_plugin.runner.store import EpisodeStore, asked_repetitions, by_suite, read_drive, read_records
 from closedloop_plugin.scoring.driving import MOST_REPETITIONS
 from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.shards import RunShard, shards_text
-from lmms_eval_ad2.storage.identity import COMMIT, RUN, all_commits, read_run, refuse_unlike
+from lmms_eval_ad2.storage.identity import COMMIT, RUN, all_commits, refuse_unlike
 
 _FILES = ("metric_info", "tracks")  # frames are not copied: they may be large, and scoring does not use them
 
@@ -42,13 +42,13 @@ def merge(out: Path, folders: Sequence[Path], *, partial: bool = False) -> Merge
     Of duplicates, an episode that ran is preferred to one that failed, also against an existing `out`. Raises Ad2Error
     if identities differ, or (without `partial`) if an episode of the runs' selections is missing.
     """
-    runs = [read_run(folder) for folder in folders]
+    runs = [read_drive(folder) for folder in folders]
     refuse_unlike(folders, [run["identity"] for run in runs])
     if out.resolve() in {folder.resolve() for folder in folders}:
         raise Ad2Error(f"{out}: the merged run needs its own folder")
     kept, seen = _kept(folders)
     _check_decisions(kept)
-    before = {out: read_run(out)} if (out / RUN).exists() else {}
+    before = {out: read_drive(out)} if (out / RUN).exists() else {}
     selection = _selection({**dict(zip(folders, runs, strict=True)), **before}, folders)
     routes = selection["routes"]
     present = {_key(record) for record, _ in kept} | {_key(record) for record in read_records(out, MOST_REPETITIONS)}

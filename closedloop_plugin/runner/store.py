@@ -30,7 +30,7 @@ from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.numbers import is_number, is_whole
 from lmms_eval_ad2.storage.files import DISK_FULL, atomic_write, remove_leftovers
-from lmms_eval_ad2.storage.identity import RESULTS, RUN, check_identity, write_run
+from lmms_eval_ad2.storage.identity import RESULTS, RUN, check_identity, read_run, write_run
 from lmms_eval_ad2.storage.journal import JournalFile, read
 from lmms_eval_ad2.storage.lock import lock_folder
 
@@ -114,6 +114,14 @@ def disk_full(folder: Path, count: Callable[[], int]) -> Iterator[None]:
             f"{folder}: the disk is full ({exc.strerror}); {saved(count())}. Free some space and start the "
             "same command again: it continues from there"
         ) from exc
+
+
+def read_drive(folder: Path) -> dict[str, Any]:
+    """The content of run.json, as read_run; raises DataError if it names no routes."""
+    run = read_run(folder)
+    if "routes" not in run["selection"]:
+        raise DataError(folder / RUN, None, "selection.routes", "the routes of a drive", None)
+    return run
 
 
 def asked_repetitions(folder: Path, selection: Mapping[str, Any]) -> int:

@@ -278,7 +278,7 @@ def export(options: AnnotationExportOptions) -> int:
 
     project = _open_project(options.folder)
     done = write(project, options.out, reviewer=options.reviewer, merged=options.merge)
-    print(f"{done.n} of {len(project.folder)} records -> {options.out}")
+    show(f"{done.n} of {len(project.folder)} records -> {options.out}")
     for reason, count in done.left_out.most_common():
         show(f"  left out: {count} {reason}")
     show(f"  image paths are relative to {project.folder.about.image_root}")

@@ -134,7 +134,7 @@ def run_import(options: DataImportOptions) -> int:
         from lmms_eval_ad2.data.home.location import split_dir
 
         where = split_dir(manifest.name, manifest.split) / "bad_rows.jsonl"
-        print(f"  bad rows skipped: {manifest.bad_rows}, listed in {where}", file=sys.stderr)
+        show(f"  bad rows skipped: {manifest.bad_rows}, listed in {where}", file=sys.stderr)
     return 0
 
 

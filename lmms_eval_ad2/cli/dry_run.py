@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.harness.run_plan import TaskPlan
@@ -48,12 +49,12 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
     plans = planner.plan([task for task in selection.tasks.values() if task.settings])
     faults += [*selection.faults, *(fault for plan in plans for fault in _faults(plan))]
     for line in selection.left_out:
-        print(line, file=sys.stderr)
+        show(line, file=sys.stderr)
     _print_tasks(plans, selection)
-    print(f"model: {_model(model, model_args, simple)}")
-    print(f"folder: {folder}")
+    show(f"model: {_model(model, model_args, simple)}")
+    show(f"folder: {folder}")
     if ours and readable and _is_right(run_checks.check_judge):
-        print(f"judge: {_judge(plans, folder, host.repeats)}")
+        show(f"judge: {_judge(plans, folder, host.repeats)}")
     report = probe.report()
     if report.torch:
         print(f"torch: {report.torch}")
@@ -62,7 +63,7 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
 
 def _end(faults: Sequence[str]) -> int:
     for fault in faults:
-        print(f"error: {fault}", file=sys.stderr)
+        show(f"error: {fault}", file=sys.stderr)
     print("the run can start" if not faults else f"the run cannot start: {len(faults)} to correct, see above")
     return 2 if faults else 0
 
@@ -116,12 +117,12 @@ def _print_tasks(plans: Sequence[TaskPlan], selection: TaskSelection) -> None:
         print(TextTable(headers, rows, "llrlrr").plain())
     for plan in plans:
         for note in plan.notes:
-            print(f"{plan.task.name}: {note}")
+            show(f"{plan.task.name}: {note}")
     for task in selection.tasks.values():
         if not task.settings:
-            print(f"{task.name}: data ready ({task.dataset}); the number of requests depends on the drive")
+            show(f"{task.name}: data ready ({task.dataset}); the number of requests depends on the drive")
     for name in selection.others:
-        print(f"{name}: no task of this package, not checked")
+        show(f"{name}: no task of this package, not checked")
 
 
 def _row(plan: TaskPlan) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from lmms_eval_ad2.coordinates import FrameSetting
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.numbers import environment_number
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.shards import ENV as SHARD_ENV
 from lmms_eval_ad2.shards import RunShard
 from lmms_eval_ad2.storage.training_card import STRICT_ENV
@@ -151,7 +152,7 @@ def _failed_requests() -> bool:
     n_failed, n_requests = failed_requests(current().tables)
     if n_failed:
         text = f"--strict-requests: {n_failed} of {n_requests} requests failed; the same command repeats them"
-        print(f"error: {text}", file=sys.stderr)
+        show(f"error: {text}", file=sys.stderr)
     return n_failed > 0
 
 

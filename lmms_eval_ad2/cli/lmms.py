@@ -76,7 +76,7 @@ def checked(arguments: Sequence[str]) -> list[str]:
         return list(arguments)
     selection = select(given, include_path(arguments))
     for line in selection.left_out:
-        print(line, file=sys.stderr)
+        show(line, file=sys.stderr)
     for fault in selection.faults:
         raise Ad2Error(fault)
     model, model_args, out = (value_of(arguments, name) for name in ("--model", "--model_args", "--output_path"))

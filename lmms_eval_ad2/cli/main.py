@@ -13,7 +13,7 @@ from typing import Any
 from lmms_eval_ad2 import __version__, plugins
 from lmms_eval_ad2.command_errors import run_command
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import print_logs_safely
+from lmms_eval_ad2.printed import one_line, print_logs_safely
 
 # The order of `ad2 --help`; commands of other distributions follow by name.
 ORDER = (
@@ -65,7 +65,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     top = parser(words)
     args, unknown = top.parse_known_args(words)
     if unknown:
-        getattr(args.func, "parser", top).error(f"unrecognized arguments: {' '.join(unknown)}")
+        getattr(args.func, "parser", top).error(f"unrecognized arguments: {one_line(' '.join(unknown))}")
     return args
 
 

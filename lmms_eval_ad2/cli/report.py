@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
+from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.plugins import RunKind
@@ -235,7 +236,7 @@ def _write_page(
         runs, path, published=published, unfinished=unfinished, sections=sections, kinds=options.kinds, own=own,
     )  # fmt: skip
     if not options.json:
-        print(f"\nreport page: {path}" + (f" (made the folder {path.parent})" if made else ""))
+        show(f"\nreport page: {path}" + (f" (made the folder {path.parent})" if made else ""))
 
 
 def _as_json(

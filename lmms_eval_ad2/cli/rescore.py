@@ -82,7 +82,7 @@ def run(options: RescoreOptions) -> int:
         tables_new,
     )
     print(tables.render(report.with_floors(report.load([target]))))
-    print(f"rescored {len(tables_new)} tasks into {target}")
+    show(f"rescored {len(tables_new)} tasks into {target}")
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,5 +53,5 @@ def run(options: TasksOptions) -> int:
     cells = [(t.name, state.state, f"{t.dataset}/{t.split}", t.description) for t, state in found]
     print(TextTable(("task", "state", "data", "about"), cells).plain())
     for reason in dict.fromkeys(state.reason for _, state in found if state.state == "damaged"):
-        print(f"warning: {reason}", file=sys.stderr)
+        show(f"warning: {reason}", file=sys.stderr)
     return 0

@@ -112,7 +112,7 @@ class EvaluationRun:
         path = result_files.write_summary(self.folder, about, tables)
         (self.folder / PREVIOUS).unlink(missing_ok=True)
         if not isinstance(self.cli, LibraryArguments):
-            print(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
+            show(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
 
     def describe(self) -> dict[str, Any]:
         judge = self._judge
@@ -258,7 +258,7 @@ def _check_requests(tables: Mapping[str, Any]) -> None:
         hint = "run the same command again to repeat them"
         if n_failed == n_requests:
             raise Ad2Error(f"{text}; see the messages above, then {hint}")
-        print(f"ad2: {text}; {hint}", file=sys.stderr, flush=True)
+        show(f"ad2: {text}; {hint}", file=sys.stderr, flush=True)
 
 
 def failed_requests(tables: Mapping[str, Any]) -> tuple[int, int]:

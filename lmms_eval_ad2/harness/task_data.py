@@ -10,6 +10,7 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness.askable import askable, nothing_to_ask, part_table, records_of
 from lmms_eval_ad2.harness.task_files import RECORDS, SAMPLE, variant_of
+from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.scoring import distractors
 from lmms_eval_ad2.scoring.rotation import rotations
@@ -110,7 +111,7 @@ def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
 
     rows = read(task, name, split, variant)
     for note in notes(rows.task):
-        print(f"ad2: {task}: {note}")
+        show(f"ad2: {task}: {note}")
     table = rows.table
     table = table.append_column("ad2_task", pa.repeat(task, table.num_rows))
     table = table.append_column("ad2_row", pa.array(range(table.num_rows), pa.int64()))

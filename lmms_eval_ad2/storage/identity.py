@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.files import atomic_write
@@ -127,15 +127,21 @@ def continued(folder: Path, stored: Mapping[str, Any], current: Mapping[str, Any
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """The content of run.json; raises Ad2Error if the folder holds no run."""
+    """The content of run.json; raises Ad2Error if the folder holds no run, DataError for wrong lists of routes."""
     file = folder / RUN
     if not file.is_file():
         raise Ad2Error(f"{folder}: no run.json: not a folder written by `ad2 drive run --out`")
     try:
         run = load(file)
-        return {"identity": dict(run["identity"]), "selection": dict(run["selection"])}
+        json.dumps(run, ensure_ascii=False).encode()  # half a surrogate pair cannot be written again
+        identity, selection = dict(run["identity"]), dict(run["selection"])
     except (ValueError, KeyError, TypeError) as exc:
         raise Ad2Error(f"{file}: not a run description ({exc}); choose another --out") from exc
+    for key in ("routes", "asked"):
+        names = selection.get(key, [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise DataError(file, None, f"selection.{key}", "a list of texts", names)
+    return {"identity": identity, "selection": selection}
 
 
 def write_run(folder: Path, identity: Mapping[str, Any], selection: Mapping[str, Any]) -> None:

@@ -28,19 +28,20 @@ def _scores(out: Path, records: list[EpisodeRecord]) -> str:
     from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.core.record import PROGRAM
+    from closedloop_plugin.runner.store import asked_repetitions
     from closedloop_plugin.suites.lookup import suite
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.storage.identity import read_run
 
     run = read_run(out)
-    identity, repetitions = run["identity"], run["selection"]["repetitions"]
+    identity, repetitions = run["identity"], asked_repetitions(out, run["selection"])
     if records and records[0].scenario == PROGRAM:
-        return "\n" + report(records, (), profile(identity["profile"]), repetitions, folder=out)
+        return "\n" + report(records, (), profile(str(identity.get("profile"))), repetitions, folder=out)
     try:
-        found = suite(identity["suite"])
+        found = suite(str(identity.get("suite")))
     except Ad2Error:
         found = None
-    if not records or found is None or found.sha256 != identity["suite_sha256"]:
-        what = f"the route file, or folder of programs, of suite {identity['suite']}"
+    if not records or found is None or found.sha256 != identity.get("suite_sha256"):
+        what = f"the route file, or folder of programs, of suite {identity.get('suite')}"
         return f"scores: ad2 drive score {out} --routes FILE|DIR ({what})"
-    return "\n" + report(records, found.routes, profile(identity["profile"]), repetitions, identity, out)
+    return "\n" + report(records, found.routes, profile(str(identity.get("profile"))), repetitions, identity, out)

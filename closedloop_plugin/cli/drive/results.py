@@ -147,13 +147,12 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.core.record import PROGRAM
     from closedloop_plugin.runner.decision_costs import decision_costs
-    from closedloop_plugin.runner.store import asked_repetitions, read_records
+    from closedloop_plugin.runner.store import asked_repetitions, read_drive, read_records
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
     from closedloop_plugin.scoring.measures import ComparedEpisode
     from lmms_eval_ad2.errors import Ad2Error
-    from lmms_eval_ad2.storage.identity import read_run
 
-    run = read_run(path)
+    run = read_drive(path)
     repetitions = asked_repetitions(path, run["selection"])
     records = read_records(path, MOST_REPETITIONS)
     if not records:

@@ -37,7 +37,7 @@ def run_add(options: RoutesAddOptions) -> int:
     routes = read_routes(target)
     reasons = {route.id: reason for route in routes if (reason := undrivable(route))}
     n = len(routes) - len(reasons)
-    print(f"{len(routes)} routes in {target}" + (f"; drive them with: ad2 drive run --suite {name} ..." if n else ""))
+    show(f"{len(routes)} routes in {target}" + (f"; drive them with: ad2 drive run --suite {name} ..." if n else ""))
     if reasons:
         only = f"{n} of them can be driven, {len(reasons)} only scored" if n else "they can be scored, but not driven"
         named = [f"{route} ({reason})" for route, reason in reasons.items()]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.printed import show
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +38,9 @@ def run(options: McqSplitOptions) -> int:
     folder = options.out or options.questions.parent
     done = split(options.questions, folder, test=options.test, seed=options.seed)
     for path, (questions, scenes) in ((done.train, done.n_train), (done.test, done.n_test)):
-        print(f"{path}: {questions} questions of {scenes} scene{'s' if scenes != 1 else ''}")
+        show(f"{path}: {questions} questions of {scenes} scene{'s' if scenes != 1 else ''}")
     print("next:")
     for path in (done.train, done.test):
         images = options.questions.parent / "images"
-        print(f"  ad2 data import autodrive_qa {path} --images {images} --split {path.stem}")
+        show(f"  ad2 data import autodrive_qa {path} --images {images} --split {path.stem}")
     return 0

@@ -18,7 +18,9 @@ TOKENS = [
     "<tool_call>", "</tool_call>", "<tool_response>", "<image_soft_token>", "<start_of_image>", "<end_of_image>",
     "<loc0123>", "<im_start>", "<im_end>", "<point>", "<|vision_start|>", "<end_of_text>", "<unused94>", "◁think▷",
     "[IMG]", "[IMG_BREAK]", "[SYSTEM_PROMPT]", "[gMASK]", "[THINK]", "<answer>", "<slice>",
-    "<delimiter_of_multi_objects/>",
+    "<delimiter_of_multi_objects/>", "<image_placeholder>", "<vision_start>", "<image_newline>", "<frame>",
+    "<extra_id_0>", "<seed:bos>", "<minimax:tool_call>",
+    "<arg_key>", "<patch_index_0001>", "<sop>", "<obj_vis_s>", "]~b]", "]~!b[", "[e~[",
 ]  # fmt: skip
 PIECES = [
     *TOKENS, "[[10]]", "[[[9]]]", "Rating: [[10]]", "<<<END abc>>>", "［［8］］", "\u200b", "[", "]", "<", ">", "|",

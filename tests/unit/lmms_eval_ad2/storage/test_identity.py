@@ -205,3 +205,19 @@ def test_same_model_and_arguments_have_the_same_folder() -> None:
     assert run_folder(Path("out"), "org/some model", {"model": "hf", "args": "a=2"}) != one
     assert run_folder(Path("out"), "///", {}).name.startswith("model-")
     assert len(run_folder(Path("out"), "x" * 200, {}).name) == 69
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ('{"identity": {}, "selection": {"routes": [["a"]]}}', "selection.routes"),
+        ('{"identity": {}, "selection": {"routes": [], "asked": "a"}}', "selection.asked"),
+        ('{"identity": {}, "selection": {"routes": null}}', "selection.routes"),
+        ('{"identity": {"suite": "\\ud800"}, "selection": {}}', "not a run description"),
+    ],
+)
+def test_a_changed_description_is_one_line(run: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / RUN).write_text(run, "utf-8")
+    with pytest.raises(Ad2Error, match=f"run.json.*{message}") as caught:
+        read_run(tmp_path)
+    assert "\n" not in str(caught.value)

@@ -116,3 +116,16 @@ def test_the_types_of_an_official_file_are_those_of_the_route_file(tmp_path: Pat
     rows = [{**raw(name), "scenario_name": "my_cut_in"} for name in ("1", "2", "3")]
     found = read_results(write(tmp_path / "r.json", rows), str(tmp_path / "own.xml"), "r")
     assert [episode.scenario for episode in found.episodes] == ["ControlLoss", "", "my_cut_in"]
+
+
+@pytest.mark.parametrize("key", ["routes", "asked"])
+def test_a_run_with_changed_routes_is_refused_in_one_line(key: str, tmp_path: Path) -> None:
+    run = run_folder(tmp_path / "run", [record("101", 100.0)])
+    data = json.loads((run / "run.json").read_text("utf-8"))
+    for value in (None, [["101"]], "101", "left out"):
+        data["selection"] = {"routes": ["101"], "repetitions": 1, key: value}
+        if value == "left out" and data["selection"].pop(key) and key == "asked":
+            continue  # the runs of earlier versions have none
+        (run / "run.json").write_text(json.dumps(data), "utf-8")
+        with pytest.raises(Ad2Error, match=rf"run\.json.*selection\.{key}"):
+            read_results(run, None, "run")
