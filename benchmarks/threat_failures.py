@@ -9,12 +9,16 @@
 With one round and one attempt (default) each of the three has one scenario per route. With more, a fuser replaces a
 scenario that is refused or that the expert fails (attempts), and one that the target survives (rounds).
 
-A failure counts if the expert survives the scenario (the check) and the target does not. Per fuser these shares:
+A failure counts if the expert survives the scenario (the check) and the threat makes the target fail: an actor of it is
+involved, or the first infraction is none of the target's on the standard route (scoring/failure_cause.py). In the
+standard scenarios every failure counts. Per fuser these shares:
 
     of the routes, after N rounds    those on which one of at most N scenarios made the target fail; a route without a
                                      scenario counts as one on which no failure was found
     of the scenarios driven          all that passed the check
     of the scenarios proposed        all that the fuser made, fair or not
+    causes                           of the last scenario driven on each route: by the threat, by both, by the standard
+                                     scenario, by the target itself, and those with the threat first
 
 A fuser proposes no further scenario for a route on which it has found a failure. Ratios of rules to each baseline have
 a 95 % interval of a jackknife over routes (of the logarithm). A second start resumes. The results are counts and
@@ -35,6 +39,7 @@ from pathlib import Path
 import numpy as np
 
 from closedloop_plugin.runner.store import read_records
+from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES, CauseSource
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.folder import ThreatFolder
 from lmms_eval_ad2.metrics.intervals import FRACTION, ClusterJackknife, ConfidenceInterval
@@ -44,12 +49,14 @@ FUSERS = ("rules", "uniform")
 
 @dataclass(frozen=True)
 class RouteFailures:
-    """One route: the round in which the target failed, and numbers of the scenarios that it drove, and that were
-    proposed."""
+    """One route: the round in which the threat made the target fail, numbers of the scenarios that it drove, and that
+    were proposed; of the last one that it drove, the cause of its failure, and whether the threat was first."""
 
     round: int | None
     driven: int
     proposed: int
+    by: str = ""
+    first: bool = False
 
     @property
     def failures(self) -> int:
@@ -101,8 +108,15 @@ def threat_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailu
         transcript = store.transcript(route)
         attempts = transcript.attempts if transcript else []
         failed = transcript.failed_attempt if transcript else None
-        driven = sum(a.outcome is not None for a in attempts)
-        found[route] = RouteFailures(failed.round if failed else None, driven, len(attempts))
+        driven = [a.outcome for a in attempts if a.outcome is not None]
+        cause = driven[-1].cause if driven else None
+        found[route] = RouteFailures(
+            failed.round if failed else None,
+            len(driven),
+            len(attempts),
+            cause.by.value if cause else "",
+            cause is not None and cause.first.source is CauseSource.THREAT,
+        )
     return found
 
 
@@ -140,9 +154,18 @@ def report(target: str, routes: Sequence[str], found: Mapping[str, Mapping[str, 
             f"rules / {name} {_ratio(rows['rules', share], rows[name, share])}" for name in found if name != "rules"
         ]
         lines.append(f"of the {share}: {'; '.join(texts)}")
+    lines += [f"causes, {name}: {_causes(list(one.values()))}" for name, one in found.items() if name in FUSERS]
     without = {name: sum(one[route].driven == 0 for route in routes) for name, one in found.items()}
     lines.append(f"routes without a scenario: {', '.join(f'{name} {n}' for name, n in without.items())}")
     return "\n".join(lines)
+
+
+def _causes(routes: Sequence[RouteFailures]) -> str:
+    """Shares of all routes by cause, and of those on which the threat is involved, or first."""
+    hits = {title: [row.by == source for row in routes] for source, title in CAUSE_TITLES.items()}
+    hits["the threat involved"] = [row.by in (CauseSource.THREAT, CauseSource.BOTH) for row in routes]
+    hits["the threat first"] = [row.first for row in routes]
+    return "; ".join(f"{title} {_share(np.array([(hit, 1.0) for hit in column]))}" for title, column in hits.items())
 
 
 def _share(rows: np.ndarray) -> str:

@@ -97,17 +97,32 @@ def cause_of(record: EpisodeRecord, standard: EpisodeRecord | None = None) -> Fa
     `standard`: the same driver's episode on the route without the program; one that could not be scored counts as
     unknown.
     """
-    if record.end in FAILED or record.unharmed:
+    return cause_from(caused_infractions(record), None if standard is None else caused_infractions(standard))
+
+
+def cause_from(
+    found: Sequence[CausedInfraction] | None, standard: Sequence[CausedInfraction] | None = None
+) -> FailureCause | None:
+    """`cause_of` from the results of `caused_infractions`."""
+    if not found:
         return None
-    found = list(caused_infractions(record))
     sources = {infraction.source for infraction in found}
     both = {CauseSource.THREAT, CauseSource.STANDARD}
     by = CauseSource.BOTH if sources >= both else min(sources, key=list(CauseSource).index)
-    return FailureCause(by, found[0], _is_new(found[0], standard))
+    first = found[0]
+    known = None if standard is None else {(other.kind, other.source) for other in standard}
+    return FailureCause(by, first, None if known is None else (first.kind, first.source) not in known)
 
 
-def caused_infractions(record: EpisodeRecord) -> Iterator[CausedInfraction]:
-    """The infractions of a failed record with their sources, by time; those without a time last."""
+def caused_infractions(record: EpisodeRecord) -> tuple[CausedInfraction, ...] | None:
+    """The infractions of an episode with their sources, by time; those without a time last. Empty if the driver did not
+    fail, None if the episode could not be scored."""
+    if record.end in FAILED:
+        return None
+    return () if record.unharmed else tuple(_caused(record))
+
+
+def _caused(record: EpisodeRecord) -> Iterator[CausedInfraction]:
     places = [place for place in record.places if place.get("kind") != _SLOW]
     for place in sorted(places, key=lambda p: float(p["time_s"])):
         kind, text = str(place["kind"]), str(place.get("text", ""))
@@ -139,22 +154,13 @@ def _source(actor: str, record: EpisodeRecord) -> CauseSource:
     return CauseSource.THREAT if body["letter"] == "s" and has_program else CauseSource.STANDARD
 
 
-def _is_new(first: CausedInfraction, standard: EpisodeRecord | None) -> bool | None:
-    if standard is None or standard.end in FAILED:
-        return None
-    return standard.unharmed or all(
-        (other.kind, other.source) != (first.kind, first.source) for other in caused_infractions(standard)
-    )
-
-
 def counts_text(causes: Sequence[FailureCause | None]) -> str:
     """Numbers of episodes by cause; None is one without failure."""
     failures = [cause for cause in causes if cause is not None]
     counts = Counter(cause.by for cause in failures)
     parts = [f"{title} {counts[source]}" for source, title in CAUSE_TITLES.items()]
     first = sum(cause.first.source is CauseSource.THREAT for cause in failures)
-    new = sum(cause.new is True for cause in failures)
-    return (
-        f"{', '.join(parts)}, none {len(causes) - len(failures)}; first by the threat {first}; "
-        f"first not on the standard route {new}"
-    )
+    text = f"{', '.join(parts)}, none {len(causes) - len(failures)}; first by the threat {first}"
+    if all(cause.new is None for cause in failures):
+        return text
+    return f"{text}; first not on the standard route {sum(cause.new is True for cause in failures)}"

@@ -18,6 +18,7 @@ from typing import Any
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.scoring.ability import ABILITIES, Junctions, ShareBelow, passed_junction, traffic_signs
 from closedloop_plugin.scoring.efficiency import route_efficiency
+from closedloop_plugin.scoring.failure_cause import CausedInfraction, caused_infractions
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from lmms_eval_ad2.metrics.intervals import NOT_NEGATIVE, PERCENT, Bounds
@@ -60,7 +61,8 @@ MEASURES = (
 class ComparedEpisode:
     """One episode in the official form, and what only our records have: drawn values, margins (None: unknown).
 
-    `bound`: of the share of its route up to the first junction, if known.
+    `bound`: of the share of its route up to the first junction, if known. `caused`: of failure_cause, None too for
+    official files. `program`: a program was played on top of the route, or in place of its scenario.
     """
 
     official: OfficialRecord
@@ -68,6 +70,8 @@ class ComparedEpisode:
     drawn: bool = False  # whether its program drew values
     margins: Mapping[str, Any] | None = None
     bound: ShareBelow | None = None
+    caused: tuple[CausedInfraction, ...] | None = None
+    program: bool = False
 
     @property
     def junctions(self) -> Junctions:
@@ -78,7 +82,10 @@ class ComparedEpisode:
         if isinstance(record, OfficialRecord):
             return cls(record, record.scenario)
         official = from_episode(record)
-        return cls(official, record.scenario, bool(record.drawn), record.margins)
+        return cls(
+            official, record.scenario, bool(record.drawn), record.margins,
+            caused=caused_infractions(record), program="program" in record.world,
+        )  # fmt: skip
 
 
 def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool, missing: Sequence[str] = ()) -> dict[str, Parts]:

@@ -41,6 +41,7 @@ from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.suites.json_objects import json_object
 from closedloop_plugin.suites.programs import index_of, named_programs, route_of, routes_for, sha_of
 from closedloop_plugin.threats.draws import DrawPlan, DrivenDraws
+from closedloop_plugin.threats.sight import hidden_act
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
 from closedloop_plugin.threats.verdict_files import write_verdicts as write_verdicts
@@ -171,7 +172,9 @@ class _DrawRunner:
     def drive(self, draws: Sequence[tuple[ScenarioProgram, int]], names: Sequence[str]) -> list[EpisodeRecord]:
         """The records of these draws: (program, number)."""
         camera = _camera(self.profile)
-        recorders = (FactoryRecipe(MOMENT, {"folder": self.out / "moments", "camera": camera.name}),)
+        hidden = {program.name: act for program, _ in draws if (act := hidden_act(program.spec))}
+        settings = {"folder": self.out / "moments", "camera": camera.name, "hidden": hidden}
+        recorders = (FactoryRecipe(MOMENT, settings),)
         agent = make_agent(self.judge)
         driver = DriverSetup(
             agent, agent_recipe=FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": self.judge})

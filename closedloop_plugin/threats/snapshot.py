@@ -2,7 +2,8 @@
 
     <folder>/<route>_rep<k>.jpg    a frame of the front camera, rendered only for this purpose
     <folder>/<route>_rep<k>.json   {"format": 1, "time_s", "of": "act" | "end", "ego": {...}, "actors": [{...}],
-                                    "route": [[x, y], ...]}: kind, x, y, yaw, length, width, role of each body
+                                    "route": [[x, y], ...]}: kind, x, y, yaw, length, width, role of each body; "sight":
+                                    {"act_s", "first": {id: s}} of programs that may hide an actor, see sight.py
 
 Map frame, metres, radians, seconds. If nothing acts, it shows the last tick. Both files are written atomically.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Actor
 from closedloop_plugin.runner.episode import EpisodeTick
 from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.threats.sight import SightBeforeAct
 from closedloop_plugin.threats.verdicts import is_scenario_actor
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.errors import Ad2Error
@@ -35,17 +38,24 @@ QUALITY = 85
 
 
 class SnapshotRecorder:
-    """Recorder of one episode. A repeated episode removes the files of the previous one."""
+    """Recorder of one episode. A repeated episode removes the files of the previous one.
 
-    def __init__(self, folder: Path, camera: str, task: EpisodeTask) -> None:
+    `hidden`: of programs that may hide an actor, the event with which it acts, by the program's name.
+    """
+
+    def __init__(self, folder: Path, camera: str, task: EpisodeTask, hidden: Mapping[str, str] | None = None) -> None:
         self.folder, self.camera, self.task = Path(folder), camera, task
+        act = (hidden or {}).get(task.route_id)
+        self._sight = SightBeforeAct(camera, act) if act else None
         self._last: EpisodeTick | None = None
-        self._kept = False
+        self._kept: dict[str, Any] | None = None  # the facts of the snapshot
         for file in self._files():
             file.unlink(missing_ok=True)
 
     def __call__(self, tick: EpisodeTick) -> None:
-        if self._kept:
+        if self._sight is not None:
+            self._sight(tick)
+        if self._kept is not None:
             return
         self._last = tick
         acted = next((time for time, name in tick.truth.events if name == "act"), None)
@@ -53,27 +63,27 @@ class SnapshotRecorder:
             self._keep(tick, "act")
 
     def close(self, record: EpisodeRecord | None) -> None:
-        """Write the snapshot of the last tick if there is none yet; the world can still render it."""
+        """Write the snapshot, of the last tick if there is none yet; the world can still render it."""
         last = self._last
-        if self._kept or last is None:
+        if last is None:
             return
-        of = "act" if any(name == "act" for _, name in last.truth.events) else "end"
-        self._keep(last, of)
+        if self._kept is None:
+            self._keep(last, "act" if any(name == "act" for _, name in last.truth.events) else "end")
+        sight = self._sight.to_json() if self._sight else None
+        with atomic_write(self._files()[1]) as handle:
+            json.dump({**(self._kept or {}), **({"sight": sight} if sight else {})}, handle, sort_keys=True)
 
     def _files(self) -> tuple[Path, Path]:
         return self.folder / f"{self.task.key}.jpg", self.folder / f"{self.task.key}.json"
 
     def _keep(self, tick: EpisodeTick, of: str) -> None:
-        self._kept = True
-        picture, facts = self._files()
+        self._kept = {"format": FORMAT, "of": of, **self._scene(tick)}
         try:
             image = Image.fromarray(tick.observation.images(self.camera))
         except (Ad2Error, WorldError):  # a failed world renders no image; the record has the reason
             image = None
         if image is not None:
-            write_jpeg(picture, image, QUALITY)
-        with atomic_write(facts) as handle:
-            json.dump({"format": FORMAT, "of": of, **self._scene(tick)}, handle, sort_keys=True)
+            write_jpeg(self._files()[0], image, QUALITY)
 
     def _scene(self, tick: EpisodeTick) -> dict[str, Any]:
         ego = tick.truth.ego

@@ -118,6 +118,7 @@ class ScenarioVerdict(_StrictModel):
     survived: int = 0
     draw_seed: int | None = None  # of the played draw: the first one that the expert survived
     drawn: dict[str, Any] = {}  # its parameters
+    seen_before_act_s: float | None = None  # in it: since when the camera shows the hidden actor; None: not measured
     others: int = 0  # other draws driven after it, without those that could not be scored
     others_survived: int = 0
     others_failed: int = 0  # other draws that could not be scored: the world failed

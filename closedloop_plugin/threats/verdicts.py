@@ -15,7 +15,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import FAILED, EndReason
 from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, ThreatActor, ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict
+from closedloop_plugin.threats.words import Occluder
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.storage.untrusted_json import load
 
 NEAR_M = 30.0  # largest distance of the centres of ego and actor for a threat
 MOVED_M = 0.5
+SEEN_S = 1.0  # a hidden actor may be shown so long before it acts: it comes out from behind its cover
 KINDS = {Adversary.CONES: "cone"}  # names in state.ActorKind that differ
 STANDING = frozenset(
     {AdversaryBehaviour.BLOCK, AdversaryBehaviour.HIDDEN_STOP, AdversaryBehaviour.OPEN_DOOR}
@@ -41,6 +43,7 @@ class NearestActor:
     kind: str
     gap_m: float
     moved_m: float
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,16 @@ class ScenarioDraw:
 
     `nearest`: None if no actor of the scenario existed after it acted. `must_move`: the behaviour requires that the
     adversary moves (an obstacle in the lane need not). `idle`: of a spec with several actors, those that did not act
-    near the ego, as "2. child".
+    near the ego, as "2. child". `seen_s`: how long before it acts the camera first shows the actor that may be hidden;
+    0: not before, None: not measured. `hides`: the spec says that something hides it.
     """
 
     record: EpisodeRecord
     nearest: NearestActor | None = None
     must_move: bool = False
     idle: tuple[str, ...] = ()
+    seen_s: float | None = None
+    hides: bool = False
 
     @property
     def compiles(self) -> bool:
@@ -88,6 +94,11 @@ class ScenarioDraw:
         return self.record.end != EndReason.WORLD_FAILED
 
     @property
+    def shown(self) -> bool:
+        """Whether the camera shows an actor that is meant to be hidden."""
+        return self.hides and self.seen_s is not None and self.seen_s > SEEN_S
+
+    @property
     def survived(self) -> bool:
         return self.runs and self.acts and self.record.unharmed
 
@@ -114,12 +125,28 @@ def draw_of(record: EpisodeRecord, folder: Path, spec: ThreatSpec | None = None)
         return ScenarioDraw(record, must_move=must_move)
     try:
         track = load(file)
-        nearest = nearest_since(track, times["act"], _kind(spec), must_move)
+        nearest = nearest_since(track, times["act"], kind_of(spec), must_move)
         idle = _idle_actors(spec, times, track) if spec is not None and spec.further else ()
+        seen_s = _seen_before(folder / "moments" / file.name, spec, track)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as exc:
         hint = f"Remove {folder}; everything is then driven again"
         raise DataError(file, None, "file", "a track as `ad2 drive run` writes it", repr(exc), hint) from exc
-    return ScenarioDraw(record, nearest, must_move, idle)
+    hides = spec is not None and any(actor.occluder is not Occluder.NONE for actor in spec.actors)
+    return ScenarioDraw(record, nearest, must_move, idle, seen_s, hides)
+
+
+def _seen_before(file: Path, spec: ThreatSpec | None, track: Mapping[str, Any]) -> float | None:
+    """ScenarioDraw.seen_s from a snapshot (snapshot.py): of the actor that a spec hides, else of the nearest that
+    moves."""
+    sight = load(file).get("sight") if file.is_file() else None
+    if sight is None:
+        return None
+    hidden = None if spec is None else next((a for a in spec.actors if a.occluder is not Occluder.NONE), None)
+    nearest = nearest_since(track, sight["act_s"], kind_of(hidden), must_move=True)
+    if nearest is None:
+        return None
+    first = sight["first"].get(nearest.id)
+    return 0.0 if first is None else round(sight["act_s"] - first, 2)
 
 
 def _idle_actors(spec: ThreatSpec, times: Mapping[str, float], track: Mapping[str, Any]) -> tuple[str, ...]:
@@ -127,7 +154,7 @@ def _idle_actors(spec: ThreatSpec, times: Mapping[str, float], track: Mapping[st
     found = []
     for number, actor in enumerate(spec.actors, 1):
         acted = times.get(f"act {number}")
-        nearest = None if acted is None else nearest_since(track, acted, _kind(actor), _must_move(actor))
+        nearest = None if acted is None else nearest_since(track, acted, kind_of(actor), _must_move(actor))
         if not is_threat(nearest, _must_move(actor)):
             found.append(f"{number}. {actor.adversary.value}")
     return tuple(found)
@@ -137,7 +164,7 @@ def _must_move(actor: ThreatActor) -> bool:
     return actor.behaviour not in STANDING
 
 
-def _kind(actor: ThreatActor | None) -> str | None:
+def kind_of(actor: ThreatActor | None) -> str | None:
     """The actor's name in state.ActorKind; None: any."""
     return None if actor is None else KINDS.get(actor.adversary, actor.adversary.value)
 
@@ -183,7 +210,7 @@ def nearest_since(
     if not gaps:
         return None
     best = min(gaps, key=lambda name: (must_move and moved[name] < MOVED_M, gaps[name]))
-    return NearestActor(own[best], round(gaps[best], 1), round(moved[best], 1))
+    return NearestActor(own[best], round(gaps[best], 1), round(moved[best], 1), best)
 
 
 def verdict_of(
@@ -194,7 +221,8 @@ def verdict_of(
     compiles, runs, acts = (any(getattr(d, name) for d in draws) for name in ("compiles", "runs", "acts"))
     survived = [d for d in draws if d.survived]
     good = sum(d.survived for d in others)
-    passed = bool(survived) and good >= needed
+    shown = bool(survived) and survived[0].shown
+    passed = bool(survived) and good >= needed and not shown
     return ScenarioVerdict(
         passed=passed,
         compiles=compiles,
@@ -205,16 +233,24 @@ def verdict_of(
         survived=len(survived),
         draw_seed=survived[0].record.seed if survived else None,
         drawn=dict(survived[0].record.drawn) if survived else {},
+        seen_before_act_s=survived[0].seen_s if survived else None,
         others=sum(d.scored for d in others),
         others_survived=good,
         others_failed=sum(not d.scored for d in others),
         others_needed=needed,
-        reason="" if passed else _rarely(others, needed) if survived else reason_of(draws, judge),
+        reason="" if passed else _why(survived, others, needed) if survived else reason_of(draws, judge),
     )
 
 
-def _rarely(others: Sequence[ScenarioDraw], needed: int) -> str:
+def _why(survived: Sequence[ScenarioDraw], others: Sequence[ScenarioDraw], needed: int) -> str:
     """Why a scenario of which one draw is survived does not pass."""
+    if survived[0].shown:
+        return f"not hidden: the camera shows its actor {survived[0].seen_s:.1f} s before it acts"
+    return _rarely(others, needed)
+
+
+def _rarely(others: Sequence[ScenarioDraw], needed: int) -> str:
+    """Why too few other draws are survived."""
     scored = [d for d in others if d.scored]
     text = f"survives {sum(d.survived for d in others)} of {len(scored)} other draws, {needed} needed"
     lost = len(others) - len(scored)

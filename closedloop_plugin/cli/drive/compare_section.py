@@ -51,14 +51,17 @@ def compare_section(
     attention: Sequence[str],
     paper: PublishedThreatTables | None,
     checks: Sequence[ConsistencyCheck],
+    causes: Sequence[SectionTable] = (),
 ) -> ReportSection:
-    """The section of a comparison. `about`: of A and B, see run_kind; `checks`: of their records."""
+    """The section of a comparison. `about`: of A and B, see run_kind; `checks`: of their records; `causes`: tables of
+    failures by cause."""
     notes = [f"Attention: {text}" for text in attention] + _left_out(found)
     notes += [f"{row.title}: no figure, {row.reason}" for row in found.rows if row.reason]
     if any(row.ci_relative and _unbounded(row) for row in found.rows if not row.reason):
         notes.append(f"{_drop(about)} in %: no interval where that of A reaches 0, or nearly")
     notes += [*found.notes, *_inconsistent(about, checks), *_ceilings(about), RULES[found.rule] + METHOD]
-    tabled = [_figures(found, about), _differences(found, about), _routes(found, about), _types(found, about)]
+    tabled = [_figures(found, about), *causes]
+    tabled += [_differences(found, about), _routes(found, about), _types(found, about)]
     worlds = " and ".join(dict.fromkeys(str(side["backend"]) for side in about))
     which = ("standard", "threat", "drop", "section 5")
     return ReportSection(

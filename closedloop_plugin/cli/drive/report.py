@@ -10,7 +10,9 @@ from typing import Any
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import PROGRAM, PROGRAM_ENDED, EpisodeRecord
 from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import FAILED
 from closedloop_plugin.runner.decision_costs import decision_costs
+from closedloop_plugin.scoring.failure_cause import cause_of, counts_text
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
 
@@ -56,7 +58,13 @@ def _experimental(found: dict[str, Any]) -> list[str]:
 
 def _how(records: Sequence[EpisodeRecord], folder: Path | None) -> list[str]:
     costs = decision_costs(folder, records) if folder else None
-    return [text for text in (_maps(records), _replies(records), str(costs or "")) if text]
+    return [text for text in (_causes(records), _maps(records), _replies(records), str(costs or "")) if text]
+
+
+def _causes(records: Sequence[EpisodeRecord]) -> str:
+    """Failures in scenarios on top of standard ones by cause; ad2 report compare adds the standard drives."""
+    causes = [cause_of(r) for r in records if r.world.get("standard") == "kept" and r.end not in FAILED]
+    return f"failures of {len(causes)} episodes with a program: {counts_text(causes)}" if causes else ""
 
 
 def _maps(records: Sequence[EpisodeRecord]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from closedloop_plugin.cli.drive.cause_table import cause_tables
 from closedloop_plugin.cli.drive.score import tests_none
 from closedloop_plugin.scoring.ceilings import version_text
 from lmms_eval_ad2.report.cell_text import NONE
@@ -81,6 +82,7 @@ def report_section(results: Sequence[DriveResults], *, published: bool) -> Repor
     tabled += [_inconsistent(runs, caption)] if any(run.scores["inconsistent"] for run in runs) else []
     tabled += [_unsuccessful(run) for run in runs if run.scores["success_rate"] not in (None, 100.0)]
     tabled[1:1] = _by_systems(runs)
+    tabled += cause_tables([(run.name, run.results.episodes) for run in runs])
     return ReportSection(
         name=SECTION,
         title="Closed loop",

@@ -15,7 +15,7 @@ from lmms_eval_ad2.plugins import RunKind
 if TYPE_CHECKING:
     from closedloop_plugin.scoring.compare import DrivingComparison
     from closedloop_plugin.scoring.paired_routes import ComparedRun
-    from lmms_eval_ad2.report.sections import ReportSection
+    from lmms_eval_ad2.report.sections import ReportSection, SectionTable
 
 # Keys of a run's identity: the driver, and keys that may differ between any two runs.
 DRIVER = ("agent", "interpreter", "cameras")
@@ -65,7 +65,18 @@ def compare(a: Path, b: Path, *, force: bool, routes: str | None, published: boo
         attention,
         papers() if published and not one_suite else None,
         [check([e.official for e in _counted(run)], side.profile) for side, run in zip(sides, runs, strict=True)],
+        _causes(runs, one_suite),
     )
+
+
+def _causes(runs: Sequence[ComparedRun], one_suite: bool) -> list[SectionTable]:
+    """Failures on threat scenarios by cause. Of two suites the one without programs is the standard drive."""
+    from closedloop_plugin.cli.drive.cause_table import cause_tables
+
+    names = ["A", "B"] if one_suite else [run.name for run in runs]
+    sides = [_counted(run) for run in runs]
+    standard = next((side for side in sides if not any(e.program for e in side)), None)
+    return cause_tables(list(zip(names, sides, strict=True)), standard)
 
 
 def parts(path: Path) -> list[Path]:

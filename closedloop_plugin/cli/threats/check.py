@@ -281,13 +281,13 @@ def _report(
     """Table, reasons, counts."""
     from lmms_eval_ad2.report.text_table import TextTable
 
-    headers = ["scenario", "behaviour", "compiles", "runs", "acts", "survived", "others", "verdict"]
+    headers = ["scenario", "behaviour", "compiles", "runs", "acts", "seen before", "survived", "others", "verdict"]
     if under_carla is not None:
         headers.append("CARLA model")
     rows = []
     for p in programs:
         v = verdicts[p.name]
-        row = [p.name, p.spec.behaviour.value if p.spec else "-", *map(_yes_no, (v.compiles, v.runs, v.acts))]
+        row = [p.name, p.spec.behaviour.value if p.spec else "-", *map(_yes_no, (v.compiles, v.runs, v.acts)), _seen(v)]
         row += [f"{v.survived}/{v.tries}", _others(v), "passes" if v.passed else "FAILS"]
         rows.append(row if under_carla is None else [*row, "no" if under_carla[p.name] else "compiles"])
     lines = [TextTable(headers, rows).plain()]
@@ -298,6 +298,13 @@ def _report(
     lines += ["", _over_all(verdicts)] if any(v.others for v in verdicts.values()) else []
     lines += ["", f"{passed} of {len(verdicts)} pass ({100 * passed / len(verdicts):.1f} %); drives: {out}"]
     return "\n".join(lines)
+
+
+def _seen(v: ScenarioVerdict) -> str:
+    """Since when the camera shows the hidden actor before it acts."""
+    if v.seen_before_act_s is None:
+        return "-"
+    return f"{v.seen_before_act_s:.1f} s" if v.seen_before_act_s > 0 else "no"
 
 
 def _others(v: ScenarioVerdict) -> str:

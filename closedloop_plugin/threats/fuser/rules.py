@@ -133,7 +133,9 @@ def retry_plan(request: ThreatRequest, evidence: DrivenEvidence | None) -> tuple
     exhausted |= {
         a.spec.behaviour for a in survived if a.spec and not (repeat and a.spec.behaviour is last.spec.behaviour)
     }
-    why = f"The expert did not get through the last attempt ({short(last.verdict.reason, 120)})."
+    reason = short(last.verdict.reason, 120)
+    shown = reason.startswith("not hidden")
+    why = f"The last attempt was {reason}." if shown else f"The expert did not get through the last attempt ({reason})."
     return RetryPlan(frozenset(exhausted), last.spec if repeat else None, why), adjustment
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES
 from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.gallery.pictures import frame_picture
 from closedloop_plugin.threats.gallery.scenarios import GalleryScenario, ThreatGallery
@@ -75,16 +76,25 @@ def _round(attempt: ThreatAttempt) -> dict[str, Any]:
     elif outcome is None:
         text, css = "not driven by the target", "quiet"
     else:
-        text, css = _outcome(outcome), "bad" if outcome.failed else "good"
-    result = "" if outcome is None else "failed" if outcome.failed else "survived"
+        text, css = _outcome(outcome), "bad" if outcome.by_threat else "warn" if outcome.failed else "good"
+    result = "" if outcome is None else _result(outcome)
     return {
         "number": attempt.round, "result": result, "css_class": css, "text": clip(text, 400),
         "sentence": clip(sentence(spec), 300) if spec else "",
     }  # fmt: skip
 
 
+def _result(outcome: DriveSummary) -> str:
+    """Text such as "failed by both"; "failed" if the cause is not known."""
+    if not outcome.failed:
+        return "survived"
+    return "failed" if outcome.cause is None else f"failed {CAUSE_TITLES[outcome.cause.by]}"
+
+
 def _outcome(outcome: DriveSummary) -> str:
     parts = [_infraction(x.kind, x.time_s, x.s) for x in outcome.infractions if x.kind != "min_speed_infractions"][:2]
+    if outcome.cause is not None and outcome.cause.new is False:
+        parts.append("the first as on the standard route")
     if outcome.min_gap_m is not None:
         parts.append(f"{outcome.min_gap_m:.1f} m to the {outcome.nearest}")
     if outcome.min_ttc_s is not None:
@@ -101,20 +111,24 @@ def round_chip(transcript: ThreatTranscript | None) -> tuple[str, str]:
     if transcript is None or not any(a.outcome for a in transcript.attempts):
         return "", ""
     if failed := transcript.failed_attempt:
-        return f"target failed in round {failed.round}", "bad"
+        assert failed.outcome is not None
+        return f"target {_result(failed.outcome)} in round {failed.round}", "bad"
     n = sum(a.survived for a in transcript.attempts)
+    last = transcript.last
+    if last is not None and last.outcome is not None and last.outcome.failed:
+        return f"target {_result(last.outcome)}, as on the standard route ({n} round{'s' * (n > 1)})", "warn"
     return f"target survived {n} round{'s' * (n > 1)}", "good"
 
 
 def round_tiles(gallery: ThreatGallery) -> list[tuple[str, str, str]]:
-    """Counts of the scenarios in which the target failed, by round; [] if it drove none."""
+    """Counts of the threats that made the target fail, by round; [] if it drove none."""
     transcripts: Sequence[ThreatTranscript] = [s.transcript for s in _sound(gallery) if s.transcript]
     driven = [t for t in transcripts if any(a.outcome for a in t.attempts)]
     if not driven:
         return []
     counts = Counter(t.failed_attempt.round for t in driven if t.failed_attempt)
     by_round = ", ".join(f"round {number}: {n}" for number, n in sorted(counts.items()))
-    label = f"target failed, of {len(driven)} driven" + (f" ({by_round})" if by_round else "")
+    label = f"threats that made the target fail, of {len(driven)} driven" + (f" ({by_round})" if by_round else "")
     return [(str(sum(counts.values())), label, "bad" if counts else "")]
 
 

@@ -16,7 +16,7 @@ from closedloop_plugin.threats.gallery import runs as gallery_runs
 from closedloop_plugin.threats.gallery import scenarios as gallery_read
 from closedloop_plugin.threats.gallery.driven import drive_line, moment_rows, round_chip, round_rows, round_tiles
 from closedloop_plugin.threats.gallery.pictures import marks_of, moment_file, range_bar, thumbnail, top_view
-from closedloop_plugin.threats.gallery.runs import GalleryRun, SurvivalStatus, label_of
+from closedloop_plugin.threats.gallery.runs import FAILED, FAILED_WITH_THREAT, GalleryRun, SurvivalStatus, label_of
 from closedloop_plugin.threats.gallery.scenarios import (
     GalleryScenario,
     ProgramParameter,
@@ -42,8 +42,11 @@ STATE_CLASSES = {
 }
 STATUS_CLASSES = {
     SurvivalStatus.SURVIVED: "good",
-    SurvivalStatus.FAILED: "bad",
-    SurvivalStatus.NOT_SCORED: "warn",
+    SurvivalStatus.FAILED_BY_THREAT: "bad",
+    SurvivalStatus.FAILED_BY_BOTH: "bad",
+    SurvivalStatus.FAILED_BY_STANDARD: "warn",
+    SurvivalStatus.FAILED_BY_ITSELF: "warn",
+    SurvivalStatus.NOT_SCORED: "quiet",
     SurvivalStatus.NOT_DRIVEN: "quiet",
 }
 
@@ -154,7 +157,8 @@ def _in_suite(gallery: ThreatGallery) -> list[GalleryScenario]:
 
 
 def _behaviours(gallery: ThreatGallery, driven: Sequence[GalleryRun]) -> list[dict[str, Any]]:
-    """Failures of each driver by behaviour; a cell is (failed, scored, share in tenths, None if none was scored)."""
+    """Failures of each driver by behaviour; a cell is (failed by the threat or by both, scored, share in tenths, None
+    if none was scored)."""
     groups: dict[str, list[GalleryScenario]] = {}
     for s in _in_suite(gallery):
         groups.setdefault(word(s.spec.behaviour.value) if s.spec else "custom", []).append(s)
@@ -164,7 +168,7 @@ def _behaviours(gallery: ThreatGallery, driven: Sequence[GalleryRun]) -> list[di
         cells = []
         for d in driven:
             scored = [o for o in (d.of(s.name) for s in members) if o.scored]
-            failed = sum(o.status is SurvivalStatus.FAILED for o in scored)
+            failed = sum(o.status in FAILED_WITH_THREAT for o in scored)
             cells.append((failed, len(scored), round(10 * failed / len(scored)) if scored else None))
         share = round(100 * len(members) / largest, 1)
         rows.append({"name": name, "n": len(members), "share": share, "cells": cells})
@@ -197,8 +201,8 @@ def card(s: GalleryScenario, gallery: ThreatGallery, driven: Sequence[GalleryRun
         "more": _more(spec) if spec else [],
         "occluder": word(spec.occluder.value) if spec and spec.occluder.value != "none" else "",
         "words": _words(s), "parameters": [_parameter(p, s, driven) for p in s.parameters], "outcomes": outcomes,
-        "failed": " ".join(str(i) for i, o in enumerate(outcomes) if o["status"] is SurvivalStatus.FAILED),
-        "driven": any(o["status"] in (SurvivalStatus.FAILED, SurvivalStatus.SURVIVED) for o in outcomes),
+        "failed": " ".join(str(i) for i, o in enumerate(outcomes) if o["status"] in FAILED_WITH_THREAT),
+        "driven": any(o["status"] in {*FAILED, SurvivalStatus.SURVIVED} for o in outcomes),
         "scores": " ".join(o["sort"] for o in outcomes), "program": clip(s.program, PROGRAM),
         "details": _details(s, gallery.folder),
     }  # fmt: skip

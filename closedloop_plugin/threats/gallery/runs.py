@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import FAILED as BROKEN
 from closedloop_plugin.runner.store import read_records
+from closedloop_plugin.scoring.failure_cause import CauseSource, FailureCause, cause_of
 from closedloop_plugin.show.top_view import NAMES
 from closedloop_plugin.suites.lookup import suite
 from lmms_eval_ad2.errors import Ad2Error
@@ -23,7 +24,10 @@ class SurvivalStatus(StrEnum):
     """Result of a driver in a scenario."""
 
     SURVIVED = "survived"  # in every repetition
-    FAILED = "failed"  # in at least one
+    FAILED_BY_THREAT = "failed by the threat"  # this and the following in at least one repetition
+    FAILED_BY_BOTH = "failed by both"
+    FAILED_BY_STANDARD = "failed by the standard scenario"
+    FAILED_BY_ITSELF = "failed by itself"
     NOT_SCORED = "not scored"  # the world or the driver failed; no valid drive
     NOT_DRIVEN = "not driven"
 
@@ -44,6 +48,13 @@ class ScenarioOutcome:
     draws: tuple[tuple[Mapping[str, Any], bool], ...] = ()
 
 
+BY_SOURCE = {
+    CauseSource.THREAT: SurvivalStatus.FAILED_BY_THREAT,
+    CauseSource.STANDARD: SurvivalStatus.FAILED_BY_STANDARD,
+    CauseSource.ITSELF: SurvivalStatus.FAILED_BY_ITSELF,
+}
+FAILED = frozenset({*BY_SOURCE.values(), SurvivalStatus.FAILED_BY_BOTH})
+FAILED_WITH_THREAT = frozenset({SurvivalStatus.FAILED_BY_THREAT, SurvivalStatus.FAILED_BY_BOTH})
 NOT_DRIVEN = ScenarioOutcome(SurvivalStatus.NOT_DRIVEN)
 
 
@@ -82,25 +93,33 @@ def outcome(records: Sequence[EpisodeRecord]) -> ScenarioOutcome:
     scored = sorted((r for r in records if r.end not in BROKEN), key=lambda r: r.repetition)
     if not scored:
         return ScenarioOutcome(SurvivalStatus.NOT_SCORED, first=f"{records[0].end}: {records[0].reason}".rstrip(": "))
-    bad = [r for r in scored if not r.success]
+    bad = [(r, cause) for r in scored if (cause := cause_of(r)) is not None]
     return ScenarioOutcome(
-        status=SurvivalStatus.FAILED if bad else SurvivalStatus.SURVIVED,
+        status=_status([cause for _, cause in bad]),
         score=sum(r.score_composed for r in scored) / len(scored),
         failures=len(bad),
         scored=len(scored),
-        first=first_infraction(bad[0]) if bad else "",
-        draws=tuple((r.drawn, r.success) for r in scored),
+        first=first_infraction(*bad[0]) if bad else "",
+        draws=tuple((r.drawn, r.unharmed) for r in scored),
     )
 
 
-def first_infraction(record: EpisodeRecord) -> str:
-    """Text such as "collision: vehicle at 9.6 s"; without infractions, how the episode ended."""
-    timed = [p for p in record.places if p.get("kind") in NAMES and isinstance(p.get("time_s"), int | float)]
-    if timed:
-        place = min(timed, key=lambda p: float(p["time_s"]))
-        return f"{NAMES[place['kind']]} at {place['time_s']:.1f} s"
-    kinds = [NAMES[kind] for kind, messages in record.infractions.items() if messages and kind in NAMES]
-    return kinds[0] if kinds else f"{record.status}, {record.score_route:.0f} % of the route"
+def _status(causes: Sequence[FailureCause]) -> SurvivalStatus:
+    """Of all failed repetitions together."""
+    sources = {cause.by for cause in causes}
+    if not sources:
+        return SurvivalStatus.SURVIVED
+    if CauseSource.BOTH in sources or sources >= {CauseSource.THREAT, CauseSource.STANDARD}:
+        return SurvivalStatus.FAILED_BY_BOTH
+    return BY_SOURCE[min(sources, key=list(BY_SOURCE).index)]
+
+
+def first_infraction(record: EpisodeRecord, cause: FailureCause) -> str:
+    """Text such as "collision: vehicle (s1) at 9.6 s"; without infractions, how the episode ended."""
+    first = cause.first
+    if first.kind not in NAMES:
+        return f"{record.status}, {record.score_route:.0f} % of the route"
+    return str(replace(first, kind=NAMES[first.kind]))
 
 
 def label_of(agent: Any) -> str:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES, CauseSource
 from closedloop_plugin.threats.search.search import ThreatSearchConfig
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
@@ -32,11 +33,15 @@ def findings(config: ThreatSearchConfig, trials: Sequence[SearchTrial]) -> dict[
         "scenario": config.run.tasks[0].suite,
         "name": config.run.tasks[0].route_id,
         "agent": dict(config.run.worker_config.conditions.agent),
+        "on_standard": any(t.record.world.get("standard") == "kept" for t in trials),
         "runs": len(trials),
         "scored": len(known),
         "not_scored": reasons,
         "failures": len(failures),
         "interval": _interval(len(failures), len(known)),
+        "causes": {
+            source.value: sum(t.cause is not None and t.cause.by is source for t in known) for source in CauseSource
+        },
         "fair": sum(t.fair is True for t in failures),
         "unfair": [t.number for t in failures if t.fair is False],
         "not_checked": sum(t.fair is None for t in failures),
@@ -88,13 +93,14 @@ def _row(trial: SearchTrial) -> dict[str, Any]:
         "score": trial.record.score_composed,
         "values": trial.values,
         "infractions": trial.infractions,
+        "cause": trial.cause.by.value if trial.cause else None,
         "end": trial.record.end,
     }
 
 
 def text(found: Mapping[str, Any], folder: object) -> str:
     """The report as text."""
-    lines = [_headline(found), *_fairness(found), *_unscored(found)]
+    lines = [_headline(found), *_causes(found), *_fairness(found), *_unscored(found)]
     if found["worst"]:
         lines += ["", "runs closest to failure:", _worst_table(found["worst"]).plain(indent=2)]
     if found["failures"]:
@@ -112,6 +118,14 @@ def _headline(found: Mapping[str, Any]) -> str:
     share = 100 * found["failures"] / found["scored"]
     scope = "" if found["sampler"] in ("random", "halton") else "; of the chosen runs, not of the whole range"
     return f"{head} ({share:.0f} %, 95 % interval {low:.0f} to {high:.0f} %{scope}; sampler {found['sampler']})"
+
+
+def _causes(found: Mapping[str, Any]) -> list[str]:
+    """Failures by cause, of a program on top of a standard scenario; one alone causes all of them."""
+    if not found["failures"] or not found["on_standard"]:
+        return []
+    named = (f"{title} {found['causes'][source.value]}" for source, title in CAUSE_TITLES.items())
+    return [f"failed {', '.join(named)}"]
 
 
 def _fairness(found: Mapping[str, Any]) -> list[str]:
@@ -152,7 +166,8 @@ def _parameters_table(parameters: Mapping[str, Sequence[Mapping[str, Any]]]) -> 
 
 def _what(row: Mapping[str, Any]) -> str:
     named = [_NAMES.get(n, n.replace("_", " ")) for n in row["infractions"] if n != "min_speed_infractions"]
-    return ", ".join(named) or ("" if row["end"] == "completed" else str(row["end"]))
+    text = ", ".join(named) or ("" if row["end"] == "completed" else str(row["end"]))
+    return text + (f" ({CAUSE_TITLES[CauseSource(row['cause'])]})" if row["cause"] else "")
 
 
 def _short(value: Any) -> str:

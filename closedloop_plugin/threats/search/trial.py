@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.scoring.failure_cause import FailureCause, cause_of
 from closedloop_plugin.threats.search.objective import failed, scored
 
 
@@ -30,6 +31,11 @@ class SearchTrial:
         return "failed" if self.failed else "passed"
 
     @property
+    def cause(self) -> FailureCause | None:
+        """Cause of the failure, by its actors; None if it did not fail."""
+        return cause_of(self.record)
+
+    @property
     def fair(self) -> bool | None:
         """Whether the expert survives these values; None if it did not drive them or was not scored."""
         if self.expert is None or not scored(self.expert):
@@ -49,6 +55,7 @@ class SearchTrial:
             "verdict": self.verdict,
             "score": self.record.score_composed,
             "infractions": self.infractions,
+            "cause": self.cause.to_json() if self.cause else None,
             "margins": self.record.margins,
             "events": [list(e) for e in self.record.events],
             "end": self.record.end,

@@ -162,23 +162,25 @@ def index(folder: Path, **other: Any) -> None:
     (folder / "suite.json").write_text(json.dumps(data))
 
 
-def record(route: str, *, score: float, hit: bool = False, **other: Any) -> EpisodeRecord:
+def record(route: str, *, score: float, hit: bool = False, body: str = "s1", **other: Any) -> EpisodeRecord:
+    """An episode of a program on top of the standard scenario. `hit`: it collided with `body`."""
     infractions: dict[str, list[str]] = {name: [] for name in INFRACTIONS}
     places = []
     if hit:
-        text = "Agent collided against object with type=vehicle.truck and id=s1 at (x=1.0, y=2.0, z=0.0)"
+        text = f"Agent collided against object with type=vehicle.truck and id={body} at (x=1.0, y=2.0, z=0.0)"
         infractions["collisions_vehicle"] = [text]
         infractions["outside_route_lanes"] = ["Agent went outside its route lanes for about 3 meters (2% of the route)"]
         places = [
             {"kind": "outside_route_lanes", "time_s": 12.0, "x": 0.0, "y": 0.0, "text": ""},
-            {"kind": "collisions_vehicle", "time_s": 9.64, "x": 1.0, "y": 2.0, "text": text},
+            {"kind": "collisions_vehicle", "time_s": 9.64, "x": 1.0, "y": 2.0, "text": text, "actor": body},
         ]
     base = EpisodeRecord(
         suite="threat demo", route_id=route, repetition=0, seed=1, scenario="T", scenario_name="T_1", town="Demo",
         end="completed", status="Completed", infractions=infractions, score_route=100.0,
         score_penalty=score / 100, score_composed=score, route_length_m=100.0, game_s=20.0, system_s=5.0, ticks=400,
         agent={"name": "x"}, interpreter=None, profile="bench2advlm",
-        world={"backend": "embedded", "version": "0.1.0", "waiting": True}, map={"source": "corridor"},
+        world={"backend": "embedded", "version": "0.1.0", "waiting": True, "program": "ab", "standard": "kept"},
+        map={"source": "corridor"},
         weather={}, places=places, version="0.1.0", drawn={"ahead": 31.0, "due": 2.4, "rest": 5.0},
     )  # fmt: skip
     return replace(base, **other)

@@ -106,8 +106,8 @@ def test_the_content_of_the_page(page: str) -> None:
         "base suite demo", "interviewed qwen2.5-vl-7b", "fuser rules", "seed 11", "5 scenarios made, of 6",
         "2 pass the check (66.7 % of 3 checked)", "1 left out of the suite", "1 not made", "1 attempts refused",
         "A truck drives ahead of the ego and brakes to a standstill, 20 to 40 m on.", "probes prediction",
-        "expert survived 1 of 2 draws", "hits it in 4 of 4 draws", "20 to 40", "collision: vehicle at 9.6 s",
-        "failed 1 of 2", "world failed: the world died", "embedded 0.1.0, profile bench2advlm, seed 0",
+        "expert survived 1 of 2 draws", "hits it in 4 of 4 draws", "20 to 40", "collision: vehicle (s1) at 9.6 s",
+        "failed by the threat 1 of 2", "world failed: the world died", "embedded 0.1.0, profile bench2advlm, seed 0",
         "Prediction: asked of qwen2.5-vl-7b", "It goes on.", 'param route = "demo:101"', "as it acts, 4.2 s",
         "mean driving score 80.0 over 2 scored", "103 left out: the expert does not survive it",
     ):  # fmt: skip
@@ -253,13 +253,30 @@ def test_outcomes_of_episodes() -> None:
     hit, free = record("1", score=60.0, hit=True), record("1", score=100.0, repetition=1)
     broken = record("1", score=0.0, end="agent failed", reason="no answer", repetition=2)
     both = gallery_runs.outcome([free, hit, broken])
-    assert (both.status, both.failures, both.scored, both.score) == ("failed", 1, 2, 80.0)
-    assert both.first == "collision: vehicle at 9.6 s"  # the first in time, not the first of the lists
+    assert (both.status, both.failures, both.scored, both.score) == ("failed by the threat", 1, 2, 80.0)
+    assert both.first == "collision: vehicle (s1) at 9.6 s"  # the first in time, not the first of the lists
     assert gallery_runs.outcome([broken]).score is None
     assert gallery_runs.outcome([broken]).first == "agent failed: no answer"
     slow = record("1", score=40.0, status="Failed - Agent timed out", score_route=40.0)
     assert gallery_runs.outcome([slow]).first == "Failed - Agent timed out, 40 % of the route"
+    assert gallery_runs.outcome([slow]).status == "failed by itself"
     assert gallery_runs.outcome([free]).status == "survived"
+    ended = record("1", score=40.0, status="Ended by its program")
+    assert gallery_runs.outcome([ended]).status == "survived"
+
+
+def test_failures_are_counted_by_cause(threats: Path, tmp_path: Path) -> None:
+    """A collision with a body of the standard scenario is none of the threat's; over repetitions both add up."""
+    threat, standard = (record("1", score=60.0, hit=True, body=body) for body in ("s1", "r1"))
+    again = record("1", score=60.0, hit=True, body="r2", repetition=1)
+    assert gallery_runs.outcome([standard]).status == "failed by the standard scenario"
+    assert gallery_runs.outcome([threat, again]).status == "failed by both"
+    records = [record("101", score=60.0, hit=True, body="r1"), record("102", score=60.0, hit=True)]
+    gallery.write(threats, tmp_path / "page.html", [run(tmp_path / "run", threats, "a", records)])
+    html = Reader((tmp_path / "page.html").read_text("utf-8"))
+    assert html.card("101")["data-failed"] == "" and html.card("102")["data-failed"] == "0"
+    assert "1 failed by the threat" in html.flat and "1 failed by the standard scenario" in html.flat
+    assert "Failed by the threat, by behaviour" in html.flat
 
 
 def test_two_runs_of_one_agent_have_different_labels(threats: Path, tmp_path: Path) -> None:

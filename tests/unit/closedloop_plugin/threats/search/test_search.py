@@ -149,6 +149,15 @@ def test_the_robustness_of_a_failure_is_negative_by_its_severity() -> None:
     assert robustness(record(infractions=slow, status="Completed", score_composed=80.0)) == 1.0
 
 
+def test_a_failure_without_the_program_weighs_a_tenth_on_top_of_a_standard_scenario() -> None:
+    """The driver may fail so whatever the program does: the sampler prefers what the program causes."""
+    kept = {"program": "ab", "standard": "kept"}
+    for actor, expected in (("s1", -0.5), ("r1", -0.05), ("b2", -0.05)):
+        place = {"kind": "collisions_vehicle", "time_s": 4.0, "x": 0.0, "y": 0.0, "text": "", "actor": actor}
+        assert robustness(hit(world=kept, places=[place])) == pytest.approx(expected)
+        assert robustness(hit(world={**kept, "standard": "replaced"}, places=[place])) == -0.5
+
+
 def test_a_program_that_ended_itself_fails_only_by_infractions() -> None:
     ended = record(status="Ended by its program", score_route=40.0, score_composed=40.0)
     assert robustness(ended, "gap") == 1.0
