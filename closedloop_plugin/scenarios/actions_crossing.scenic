@@ -11,6 +11,7 @@ from closedloop_plugin.scenarios.places import *
 
 def road_edge(side):
     """d of the outer edge of the last lane on that side, "left" or "right"."""
+    known_word("side", side, SIDES)
     lanes = road.facts.get("lanes", {})
     if side == "left":
         return width * (0.5 + lanes.get("left", 0) + lanes.get("oncoming", 0))
@@ -36,6 +37,7 @@ def alongside(kind):
 def rail_across(s, side, off=1.4, d=None):
     """A Rail perpendicular to the road at s, from `off` metres outside the edge on that side to 1.8 m beyond the other
     edge. d: start of the actor, if not at the beginning of the rail."""
+    stage.spot(finite("s of a rail", s))  # raises an error without a route
     begin, end = outside(side, off), outside("left" if side == "right" else "right", 1.8)
     way = Path([route.pose(s, begin)[:2], route.pose(s, end)[:2]])
     return Rail(way, 0.0 if d is None else abs(d - begin), accel=6.0)

@@ -9,6 +9,7 @@ import numpy as np
 
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.scenarios.known_words import known_word
 
 CLOSE_M = 1.6  # distance of two lines below which cars on them touch
 ARM_M = 60.0  # length of an arm that is not in the map
@@ -58,7 +59,8 @@ def mouths(road: RoadMap, line: RoutePath, source: str, target: str) -> tuple[fl
 
 
 def arm_towards(road: RoadMap, side: str) -> str | None:
-    """The map's name of the arm closest to that direction, within 60 degrees."""
+    """The map's name of the arm closest to that direction, within 60 degrees. Raises UnknownWord for no direction."""
+    known_word("arm", side, TOWARDS)
     arms = (road.facts.get("junction") or {}).get("arms") or ()
     yaw = road.path.pose(last_junction(road)[0])[2]
     best: tuple[float, str] | None = None
@@ -186,6 +188,7 @@ def across(road: RoadMap, s: float, edge: float, angle_deg: float) -> RoutePath:
 def conflict(road: RoadMap, source: str) -> tuple[str, RoutePath, tuple[float, float]]:
     """(arm, straight line across the junction, its conflict with the route) for a car from `source` or another arm."""
     opposite = {"left": "right", "right": "left", "opposite": "entry"}
+    known_word("arm", source, opposite)
     start = last_junction(road)[0] - 2.0
     for arm in (source, *(a for a in ("left", "opposite", "right") if a != source)):
         line = junction_flow(road, arm, opposite[arm])

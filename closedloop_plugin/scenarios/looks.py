@@ -5,7 +5,7 @@ The blueprints exist in CARLA 0.9.15 and 0.9.16; where possible with working lig
 
 from __future__ import annotations
 
-from lmms_eval_ad2.errors import near_hint
+from closedloop_plugin.scenarios.known_words import known_word
 
 BLUEPRINTS = {
     "car": "vehicle.mercedes.coupe_2020",
@@ -29,10 +29,8 @@ BLUEPRINTS = {
 
 
 def blueprint_of(kind: str) -> str:
-    """Blueprint id of a kind. Raises ValueError for an unknown one."""
-    if kind not in BLUEPRINTS:
-        raise ValueError(f"kind '{kind}': no such kind{near_hint(str(kind), BLUEPRINTS)}")
-    return BLUEPRINTS[kind]
+    """Blueprint id of a kind. Raises UnknownWord for an unknown one."""
+    return BLUEPRINTS[known_word("kind", kind, BLUEPRINTS)]
 
 
 # Length, width, height (m) of objects that hide a pedestrian, by a part of the blueprint's name.
@@ -64,5 +62,7 @@ BODIES = {
 
 
 def body_size(kind: str) -> tuple[float, float]:
-    """Length and width (m) of a kind of vehicle, or of an object in COVERS."""
+    """Length and width (m) of a kind of vehicle, or of an object in COVERS. Raises UnknownWord for any other."""
+    if not any(name in kind for name in COVERS):
+        known_word("kind", kind, [*BLUEPRINTS, *COVERS])
     return BODIES[kind] if kind in BODIES else cover_size(kind)[:2]

@@ -7,6 +7,7 @@ Units: metres along the ego's path (s) and to its left (d), m/s, seconds. All ar
 model scenic.domains.driving.model
 
 from closedloop_plugin.maps.plan import PARKING, SHOULDER, SIDEWALK
+from closedloop_plugin.scenarios.known_words import LANES, SIDES, WHEN, finite, known_word
 from closedloop_plugin.scenarios.library import *
 from closedloop_plugin.scenarios.looks import body_size
 
@@ -18,6 +19,7 @@ def behind_junction():
 
 def lanes(which):
     """Number of further lanes: "left" or "right" of the ego's lane, or "oncoming", beyond those on the left."""
+    known_word("lanes", which, LANES)
     return int((road.facts.get("lanes") or {}).get(which, 0))
 
 def roadside(side):
@@ -34,6 +36,8 @@ def azimuth_ahead(s):
 
 def parking_bay(side, towards):
     """d of the centre of a car in the parking lane, "left" or "right", close to its "road" or its "kerb" edge."""
+    known_word("side", side, SIDES)
+    known_word("edge", towards, ("road", "kerb"))
     shift = (PARKING - body_size("car")[1] / 2) / 4  # as CARLA's scenarios place it
     middle = width / 2 + PARKING / 2
     return (1 if side == "left" else -1) * (middle - shift if towards == "road" else middle + shift)
@@ -56,6 +60,7 @@ def further(where, way):
 @distributionFunction
 def rail_at(s, d=0.0, direction=1, speed=0.0, accel=2.5, brake=6.0, sideways=1.2):
     """A Rail on the ego's path; direction -1: against it."""
+    stage.spot(finite("s of a rail", s))  # raises an error without a route
     return Rail(route, s, d, speed, direction, accel, brake, sideways=sideways)
 
 @distributionFunction
@@ -72,10 +77,8 @@ def facing_of(rail):
 
 def until_due(where, due, kind):
     """Seconds until the ego, at its present speed, is `due` seconds ("time") or metres ("distance") before `where`."""
-    if kind == "time":
+    if known_word("way to measure when the ego is due", kind, WHEN) == "time":
         return seconds_to(where) - due
-    if kind != "distance":
-        raise ValueError(f"'{kind}' is no way to measure when the ego is due; expected \"time\" or \"distance\"")
     return (where - due - stage.ego_s - 2.4) / max(stage.ego_speed, 2.5)
 
 def is_due(where, due, kind):

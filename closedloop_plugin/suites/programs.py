@@ -91,7 +91,9 @@ def route_of(program: Path, routes_of: Callable[[str], tuple[Route, ...]], given
         routes = routes_of(str(beside) if suite.endswith(".xml") and beside.is_file() else suite)
         return replace(select(routes, [route_id])[0], id=program.stem)
     except Ad2Error as exc:
-        raise Ad2Error(f"{program}: route {suite}:{route_id}: {exc}") from exc
+        text = program.read_text("utf-8", errors="replace") if given is None else ""
+        line = f", line {text.count(chr(10), 0, found.start()) + 1}" if (found := _ROUTE.search(text)) else ""
+        raise Ad2Error(f"{program}{line}: route {suite}:{route_id}: {exc}") from exc
 
 
 def index_of(folder: Path) -> dict[str, Any]:

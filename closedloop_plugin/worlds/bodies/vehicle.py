@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 
 from closedloop_plugin.core.state import ActorKind
+from closedloop_plugin.scenarios.known_words import known_word
 
 G = 9.81  # m/s2
 
@@ -65,8 +66,8 @@ _OTHERS: dict[ActorKind, tuple[float, float, float, float]] = {
 
 
 def size_of(kind: str) -> tuple[float, float, float]:
-    """Length, width, height (m) of a kind by its name. ValueError: no such ActorKind."""
-    known = ActorKind(kind)
+    """Length, width, height (m) of a kind by its name. UnknownWord: no such ActorKind."""
+    known = ActorKind(known_word("kind", kind, ActorKind))
     spec = SPECS.get(known)
     return (spec.length, spec.width, spec.height) if spec else _OTHERS[known][:3]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,11 +13,15 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
+from closedloop_plugin.worlds.bridge.faults.dialects import check_dialect
+from closedloop_plugin.worlds.bridge.faults.endless import no_endless_loop
+from closedloop_plugin.worlds.bridge.faults.place import place_of
+from closedloop_plugin.worlds.bridge.faults.rejections import counted_rejections
+from closedloop_plugin.worlds.bridge.faults.words import check_words
 from closedloop_plugin.worlds.bridge.params import check_names, check_values, declared_params, drawn_of, space_of
-from closedloop_plugin.worlds.bridge.program_faults import check_words, syntax_fault, unknown_kind, unknown_parameter
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.standard_scenario import StandardScenario, collision_at_start, on_top_of
-from lmms_eval_ad2.errors import Ad2Error, import_remedy, require
+from lmms_eval_ad2.errors import Ad2Error, require
 
 LIBGL_HINT = (
     "Scenic needs OpenCV, and the installed build needs libGL: either install it (Debian: apt install libgl1 "
@@ -52,15 +55,6 @@ def scenic() -> Any:
     return module
 
 
-def _source_line(exc: BaseException) -> tuple[str, int] | None:
-    """(file, line) that defines the random value whose evaluation failed; the outermost one, or None."""
-    for frame, _ in traceback.walk_tb(exc.__traceback__):
-        line = getattr(frame.f_locals.get("self"), "__dict__", {}).get("_source_line")
-        if line is not None:
-            return line
-    return None
-
-
 def scene_for(
     program: Path,
     model: str,
@@ -80,6 +74,7 @@ def scene_for(
     """
     given = dict(values or {})
     check_names(given, program)
+    check_dialect(Path(program), params)
     with _located_errors(program, tries):
         with declared_params() as declared:
             try:
@@ -88,22 +83,24 @@ def scene_for(
                 check_values({n: v for n, v in given.items() if n in declared}, declared, program)
                 raise
         check_values(given, declared, program)
-        check_words(scenario.objects, Path(program))
-        scene = _sampled(scenario, Path(program), tries)
+        check_words(scenario.objects, declared, Path(program))
+        with counted_rejections(scenario, Path(program), tries):
+            scene = _sampled(scenario, Path(program), tries, params.get("stage"))
         return CompiledScene(scenario, scene, Path(program), drawn_of(scenario, scene, given))
 
 
-def _sampled(scenario: Any, program: Path, tries: int) -> Any:
-    """A scene in which nothing of the program stands inside the standard scenario's actors."""
+def _sampled(scenario: Any, program: Path, tries: int, stage: Any) -> Any:
+    """A scene in which nothing of the program stands inside the ego or the standard scenario's actors."""
+    own = isinstance(stage, ScenarioStage) and not stage.kind
     reason = ""
     for _ in range(PLACES):
         scene, _ = scenario.generate(maxIterations=tries, verbosity=0)
-        reason = collision_at_start(scene)
+        reason = collision_at_start(scene, own)
         if not reason:
             return scene
     raise InvalidScene(
-        f"{program.name}: {reason} at the start, in {PLACES} of {PLACES} draws; place it elsewhere, or drop the "
-        "standard scenario (--alone)"
+        f"{program.name}: {reason} at the start, in {PLACES} of {PLACES} draws; place it elsewhere"
+        + (", or drop the standard scenario (--alone)" if "standard scenario" in reason else "")
     )
 
 
@@ -128,6 +125,7 @@ def _compiled(program: Path, model: str, params: dict[str, Any], seed: int) -> A
     params = {"verifaiSamplerType": "random", **params}  # the default, halton, would give every episode its first point
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OpenDriveWarning)  # CARLA's towns have shoulders in the middle of roads
+        warnings.filterwarnings("ignore", "While sampling internally")  # of an error that is raised later
         with on_top_of(_standard(params.get("stage"))):
             return module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
 
@@ -147,39 +145,15 @@ def _located_errors(program: Path, tries: int) -> Iterator[None]:
     from scenic.core.errors import ScenicError
 
     try:
-        yield
+        with no_endless_loop():
+            yield
     except RejectionException as exc:
         raise InvalidScene(f"{Path(program).name}: no scene found in {tries} tries: {exc}") from exc
+    except SystemExit as exc:
+        raise Ad2Error(f"{place_of(program, exc)}: the program ends the process; use `terminate`") from exc
     except (ScenicError, SyntaxError) as exc:
         raise Ad2Error(place_of(program, exc)) from exc
     except (InvalidScene, Ad2Error):
         raise
     except Exception as exc:  # Python errors inside a user's program
         raise Ad2Error(place_of(program, exc)) from exc
-
-
-def place_of(program: Path, exc: BaseException) -> str:
-    """Path, line and message of an error in a program."""
-    if (fault := syntax_fault(Path(program), exc)) is not None:
-        return f"{fault[0]}, line {fault[1]}: {fault[2]}"
-    if (kind := unknown_kind(Path(program), exc)) is not None:
-        return kind
-    line = getattr(exc, "lineno", None)
-    name = getattr(exc, "filename", None) or str(program)
-    if line is None:
-        stack = traceback.extract_tb(exc.__traceback__)
-        own = [f for f in stack if f.filename == str(program)]
-        frames = own or [f for f in stack if f.filename.endswith(".scenic")]
-        defined_at = None if own else _source_line(exc)
-        if defined_at:
-            name, line = defined_at
-        elif frames:
-            name, line = frames[-1].filename, frames[-1].lineno
-            if line == 1 and frames[-1] is not stack[-1]:
-                line = None  # code that Scenic generates, as for specifiers, has line 1
-    message = unknown_parameter(Path(program), exc) or ": ".join(
-        filter(None, (type(exc).__name__, " ".join(str(exc).split())))
-    )
-    if isinstance(exc, ImportError) and (remedy := import_remedy(str(exc))):
-        message += f": {remedy}"
-    return f"{name}" + (f", line {line}" if line else "") + f": {message}"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lmms_eval_ad2.storage.private_cache import PrivateCache
 
-FORMAT = 1  # of the entries
+FORMAT = 2  # of the entries
 PROGRAMS, NETWORKS = "programs", "networks"
 MOST = {PROGRAMS: 300, NETWORKS: 256}
 

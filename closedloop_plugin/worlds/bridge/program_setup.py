@@ -14,7 +14,7 @@ from closedloop_plugin.maps.base import RoadLayout, RoadMap, RouteSection
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene
 from closedloop_plugin.worlds.bridge.ground import path_ahead
-from closedloop_plugin.worlds.bridge.stage import ScenarioStage
+from closedloop_plugin.worlds.bridge.stage import NO_FILE, ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import file_sha256
 
@@ -52,7 +52,7 @@ def stage_for(setup: EpisodeSetup, road: RoadMap | None) -> ScenarioStage:
     route = setup.route
     params = route.params if route else {}
     placeholder = RoadMap(
-        file=Path(), source="town", town="", sha256="", path=RoutePath([(0.0, 0.0), (1.0, 0.0)]), pieces=()
+        file=NO_FILE, source="town", town="", sha256="", path=RoutePath([(0.0, 0.0), (1.0, 0.0)]), pieces=()
     )
     trigger = road.path.locate(*route.trigger[:2])[0] if route and road else 0.0
     kind = route.scenario if route and setup.program is None else ""

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.scenarios.known_words import finite
 
 _TRACKS: WeakKeyDictionary[RoutePath, PathInterpolator] = WeakKeyDictionary()
 
@@ -57,7 +58,7 @@ class PathInterpolator:
         return s, d
 
 
-@dataclass
+@dataclass(slots=True)
 class Rail:
     """A position on a path and the motion along it. Metres, m/s, m/s2.
 
@@ -81,6 +82,10 @@ class Rail:
     d_wanted: float | None = None
     sideways: float = 1.2
     now: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("s", "d", "speed", "accel", "brake", "sideways"):
+            finite(f"{name} of a rail", getattr(self, name))
 
     def advance(self, dt: float, allowed: float = math.inf) -> None:
         """One step of dt s. `allowed`: highest acceleration that traffic ahead permits, m/s2."""

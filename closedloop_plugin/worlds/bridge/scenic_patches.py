@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from closedloop_plugin.worlds.bridge.faults.place import check_actions
+from closedloop_plugin.worlds.bridge.faults.rejections import remember_rejections
 from closedloop_plugin.worlds.bridge.networks import cache_networks
 from closedloop_plugin.worlds.bridge.translation import remember_translations
 
@@ -21,27 +23,54 @@ def apply_patches() -> None:
     # Scenic's watchdog, a SIGALRM around each behaviour step, would count model calls; the pool has its own.
     dynamics.stuckBehaviorWarningTimeout = 0
     _record_source_lines()
+    remember_rejections()
+    _check_actions()
     _share_property_defaults()
     remember_translations()
     cache_networks()
 
 
+def _check_actions() -> None:
+    """Report an action that its agent cannot take with the line of the behaviour."""
+    from scenic.core.simulators import Simulation
+
+    own: Any = Simulation.actionsAreCompatible
+
+    def checked(self: Any, agent: Any, actions: Any) -> bool:
+        check_actions(agent, actions)
+        return own(self, agent, actions)
+
+    Simulation.actionsAreCompatible = checked
+
+
 def _record_source_lines() -> None:
-    """Store with each distribution the line that defines it, for place_of: it is evaluated later, at sampling."""
+    """Store with each distribution and object the line that makes it, for place_of: errors in them occur later."""
+    import scenic.syntax.veneer as veneer
     from scenic.core.distributions import Distribution
 
     own: Any = Distribution.__init__
+    register: Any = veneer.registerObject
 
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> None:
         own(self, *args, **kwargs)
-        frame, line = sys._getframe(1), None
-        while frame is not None:  # the outermost .scenic frame is the user's
-            if frame.f_code.co_filename.endswith(".scenic"):
-                line = frame.f_code.co_filename, frame.f_lineno
-            frame = frame.f_back  # type: ignore[assignment]
-        self.__dict__["_source_line"] = line  # Scenic turns attribute access into distributions
+        self.__dict__["_source_line"] = _calling_line()  # Scenic turns attribute access into distributions
+
+    def registered(obj: Any) -> None:
+        obj.__dict__["_source_line"] = _calling_line()
+        register(obj)
 
     Distribution.__init__ = wrapped
+    veneer.registerObject = registered
+
+
+def _calling_line() -> tuple[str, int] | None:
+    """File and line of the outermost step of a program."""
+    frame, line = sys._getframe(2), None
+    while frame is not None:  # the outermost .scenic frame is the user's
+        if frame.f_code.co_filename.endswith(".scenic"):
+            line = frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]
+    return line
 
 
 def _share_property_defaults() -> None:

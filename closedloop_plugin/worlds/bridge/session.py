@@ -11,8 +11,12 @@ import traceback
 from typing import Any
 
 from closedloop_plugin.core.state import Control
+from closedloop_plugin.scenarios.known_words import UnknownWord
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
-from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, place_of
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene
+from closedloop_plugin.worlds.bridge.faults.endless import no_endless_loop
+from closedloop_plugin.worlds.bridge.faults.place import place_of
+from closedloop_plugin.worlds.bridge.faults.rejections import rejection_of_simulation
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error, require
 
@@ -62,7 +66,8 @@ class ScenicSession:
 
     def _switch(self, *values: Any) -> Any:
         try:
-            return self._run.switch(*values)
+            with no_endless_loop():
+                return self._run.switch(*values)
         except (InvalidScene, Ad2Error):
             raise
         except Exception as exc:
@@ -71,9 +76,14 @@ class ScenicSession:
             raise (Ad2Error if self._in_user_program(exc) else WorldError)(where) from exc
 
     def _in_user_program(self, exc: BaseException) -> bool:
-        """Whether the error was raised in a user's program, not in ours or the simulator."""
-        program = str(self._compiled.program)
-        return not self.stage.kind and any(f.filename == program for f in traceback.extract_tb(exc.__traceback__))
+        """Whether a user's program is running, and the error was raised in a step of a program, ours that it uses
+        included, or by what it did; not in the simulator."""
+        from scenic.core.errors import InvalidScenarioError
+
+        if self.stage.kind:
+            return False
+        steps = traceback.extract_tb(exc.__traceback__)
+        return isinstance(exc, UnknownWord | InvalidScenarioError) or any(f.filename.endswith(".scenic") for f in steps)
 
     def _simulate(self, *_: Any) -> Any:
         result = self._simulator.simulate(
@@ -81,7 +91,10 @@ class ScenicSession:
         )
         if result is None:  # rejected by a requirement, at the start or later
             self.done = "rejected"
-            raise InvalidScene("the simulation was rejected by a requirement of the scenario")
+            reason = rejection_of_simulation()
+            raise InvalidScene(
+                "the simulation was rejected by a requirement of the scenario" + (reason and f": {reason}")
+            )
         self.done = str(result.result.terminationReason)
         return result
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ import numpy as np
 from closedloop_plugin.core.frames import scenic_heading, yaw_of_heading
 from closedloop_plugin.core.state import Control, SignalState
 from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.scenarios.known_words import finite, known_word
 
 STANDARD = "standard"  # role of the bodies of a standard scenario that plays under a program
 BASE = "base "  # prefix of its events: "base trigger", "base act"
+NO_FILE = Path("no road yet")  # until a program without a route is compiled
 COUNTED = ("scenario timeout", "yield failed")  # events that the referee counts, whoever reports them; no prefix
 
 
@@ -58,14 +61,32 @@ class ScenarioStage:
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng([self.seed, 0xAD2])
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raises AttributeError for a name that no world reads, such as a misspelt one in a program."""
+        if name not in type(self).__dataclass_fields__ and name != "rng":
+            raise AttributeError(f"stage has no attribute '{name}'", name=name, obj=self)
+        object.__setattr__(self, name, value)
+
     # -- places --------------------------------------------------------------------------------------------------
     def spot(self, s: float, d: float = 0.0) -> tuple[float, float]:
-        """Map point s m along the route and d m to its left."""
+        """Map point s m along the route and d m to its left. Raises ValueError while there is no route."""
+        self._check_road("stage.spot, place")
+        finite("s of a place", s)
+        finite("d of a place", d)
         return self.road.path.pose(s, d)[:2]
 
     def heading(self, s: float, turn_deg: float = 0.0) -> float:
         """Scenic heading of the route at s, turned by `turn_deg` counter-clockwise."""
+        self._check_road("stage.heading, turned")
+        finite("s of a heading", s)
         return scenic_heading(self.road.path.pose(s)[2] + math.radians(turn_deg))
+
+    def _check_road(self, what: str) -> None:
+        if self.road.file == NO_FILE:
+            raise ValueError(
+                f"{what}: the program names no route, so the ego's path is known only when the simulation runs; place "
+                'actors relative to ego, or name a route: param route = "SUITE:ID"'
+            )
 
     def lane(self, steps: int) -> float:
         """d of the centre of the lane that is `steps` lanes to the left (negative: right) of the ego's."""
@@ -102,6 +123,9 @@ class ScenarioStage:
 
     def hold_signals(self, route: SignalState | str | None = None, cross: SignalState | str | None = None) -> None:
         """Hold the signals on the ego's route, and those of the other approaches; None does not change them."""
+        for given in (route, cross):
+            if given is not None:
+                known_word("signal state", given, SignalState)
         for line in self.road.stop_lines:
             state = route if line.on_route else cross
             if line.control == "signal" and state is not None:

@@ -114,12 +114,15 @@ def running(namespace: dict[str, Any]) -> StandardScenario | None:
     return _running if name == "__main__" else None
 
 
-def collision_at_start(scene: Any) -> str:
-    """What of the program stands inside what of the standard scenario, "" if nothing does."""
+def collision_at_start(scene: Any, with_ego: bool = False) -> str:
+    """What of the program stands inside what of the standard scenario, "" if nothing does. with_ego: or in the ego."""
     bodies = [o for o in scene.objects if o is not scene.egoObject and not getattr(o, "gone", False)]
     standard = [(o, _box(o)) for o in bodies if getattr(o, "role", "") == STANDARD]
     own = [(o, _box(o)) for o in bodies if getattr(o, "role", "") != STANDARD]
+    ego = _box(scene.egoObject) if with_ego and scene.egoObject is not None else None
     for obj, box in own:
+        if ego is not None and overlap(box, ego):
+            return f"its {_kind(obj)} stands inside the ego"
         for other, place in standard:
             if overlap(box, place):
                 return f"its {_kind(obj)} stands inside a {_kind(other)} of the standard scenario"

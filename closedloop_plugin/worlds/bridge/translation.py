@@ -63,11 +63,27 @@ def _translate(source: str, filename: str) -> TranslatedProgram:
             return _compiled(tree, requirements, digest, filename)
     parsed = translator.parse_string(source, "exec", filename=filename)
     tree, requirements = translator.compileScenicAST(parsed, filename=filename)
+    _place_ego(tree)
     digest = hashlib.blake2b(ast.dump(tree).encode(), digest_size=4).hexdigest()
     if store:
         with contextlib.suppress(TypeError):  # a constant that JSON lacks, such as b"" or 1j
             store.write(name, json.dumps(_encoded([tree, requirements, digest]), separators=(",", ":")).encode())
     return _compiled(tree, requirements, digest, filename)
+
+
+def _place_ego(tree: ast.AST) -> None:
+    """Give `ego = new ...` its line, which Scenic's compiler drops."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Expr) and isinstance(call := node.value, ast.Call)):
+            continue
+        if getattr(call.func, "id", "") != "ego" or not call.args:
+            continue
+        lost = node.lineno
+        inner = [part for part in ast.walk(call.args[0]) if getattr(part, "lineno", 0) > lost]
+        if inner:
+            first = min(inner, key=lambda part: getattr(part, "lineno", 0))
+            for part in [p for p in ast.walk(node) if getattr(p, "lineno", None) == lost]:
+                ast.copy_location(part, first)
 
 
 def _compiled(tree: ast.AST, requirements: list[ast.AST], digest: str, filename: str) -> TranslatedProgram:

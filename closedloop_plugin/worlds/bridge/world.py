@@ -19,6 +19,7 @@ from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, space_for
 from closedloop_plugin.worlds.bridge.disk_cache import use_disk_cache
+from closedloop_plugin.worlds.bridge.faults.place import at_its_param
 from closedloop_plugin.worlds.bridge.ground import ON_ROUTE_M
 from closedloop_plugin.worlds.bridge.params import perception_of, weather_of
 from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, road_ahead, stage_for
@@ -65,8 +66,9 @@ class ScenicWorld:
         compiled = scene_for(program, self.model, params_for(setup, road, stage), setup.seed, setup.values)
         if compiled.scene.egoObject is None:
             raise Ad2Error(f"{program}: the program defines no ego; it needs a line like: ego = new Car")
-        self._weather = self._weather_of(compiled.scene)
-        self._perception = perception_of(compiled.scene, self.shown, self.backend)
+        with at_its_param(program):
+            self._weather = self._weather_of(compiled.scene)
+            self._perception = perception_of(compiled.scene, self.shown, self.backend)
         self._drawn = compiled.drawn
         self._network = compiled.scene.workspace.network
         if road is None:

@@ -16,10 +16,12 @@ from scenic.simulators.newtonian.simulator import NewtonianSimulation, Newtonian
 
 from closedloop_plugin.core.frames import scenic_heading, yaw_of_heading
 from closedloop_plugin.core.state import ActorKind, StopLine
+from closedloop_plugin.scenarios.known_words import DOORS, LAMPS, UnknownWord, known_word, known_words
 from closedloop_plugin.worlds.bodies import car_following
 from closedloop_plugin.worlds.bodies.body import EGO, WALKERS, SimulatedBody, name_of
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, drive, place, slide, walk
+from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.embedded.building_obstacles import BuildingObstacles
 from closedloop_plugin.worlds.embedded.collisions import BodyContact, resolve_collisions
@@ -165,7 +167,7 @@ class EmbeddedSimulation(NewtonianSimulation):
 
 def _mirror(proxy: dict[str, Any], name: str) -> SimulatedBody:
     """The SimulatedBody of a Scenic object, from its properties."""
-    kind = ActorKind(str(proxy.get("kind", "car")))
+    kind = ActorKind(known_word("kind", str(proxy.get("kind", "car")), ActorKind))
     x, y = float(proxy["position"][0]), float(proxy["position"][1])
     yaw = yaw_of_heading(float(proxy["heading"]))
     vx, vy = float(proxy["velocity"][0]), float(proxy["velocity"][1])
@@ -200,10 +202,15 @@ def _read_object(body: SimulatedBody, proxy: dict[str, Any]) -> None:
     body.gone = bool(get("gone", False))
     lamps, doors = get("lamps"), get("doors")
     if lamps != body.lamps:
+        known_words("lamp", lamps or (), LAMPS)
         body.lamps = frozenset(lamps or ())
     if doors != body.doors:
+        known_words("door", doors or (), DOORS)
         body.doors = frozenset(doors or ())
-    body.rail = None if body.was_hit else get("rail")
+    rail = get("rail")
+    if rail is not None and not isinstance(rail, Rail):
+        raise UnknownWord("rail", rail, ("rail_at(s)", "rail_across(s, side)", "Rail(path, s, d)"))
+    body.rail = None if body.was_hit else rail
     body.driven = body.driven or body.rail is not None or body.throttle > 0.0 or body.motion.v != 0.0
     body.braking = (body.brake > 0.02 and not parked) or (body.was_hit and body.spec is not None)
     position, velocity = proxy["_seen"]

@@ -109,7 +109,7 @@ def test_an_example_compiles_under_the_carla_model(file: Path, tmp_path: Path) -
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
 MISTAKES = [
-    ("facing turned(van, 0), with kind", "facing turned(van, 0) with kind", "ScenicParseError: "),
+    ("facing turned(van, 0), with kind", "facing turned(van, 0) with kind", "a comma is missing before 'with'"),
     ("StepOut(where,", "StepOt(where,", "NameError: name 'StepOt' is not defined"),
     ("globalParameters.ahead", "globalParameters.ahed", "ahed"),
     ('"right", off=1.2', '"right", offf=1.2', "unexpected keyword argument 'offf'"),

@@ -212,7 +212,7 @@ def test_the_same_seed_gives_the_same_bits_in_any_process(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("ego = new Car at nowhere\n", Ad2Error, "p.scenic: TypeError"),
+        ("ego = new Car at nowhere\n", Ad2Error, "p.scenic, line 5: TypeError"),
         ("x = 1 / 0\n", Ad2Error, "p.scenic, line 5: ZeroDivisionError"),
         ("x = 1\n", Ad2Error, "no ego"),
         (

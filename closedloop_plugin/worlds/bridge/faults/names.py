@@ -1,0 +1,180 @@
+"""Unknown names in Scenic programs: classes, behaviours, functions, attributes, parameters, arguments, modules."""
+
+from __future__ import annotations
+
+import builtins
+import difflib
+import inspect
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from closedloop_plugin.scenarios.catalogue import HERE
+from closedloop_plugin.worlds.bridge.faults.syntax import frames_of
+from closedloop_plugin.worlds.bridge.params import RESERVED
+from closedloop_plugin.worlds.bridge.rail import Rail
+from lmms_eval_ad2.errors import import_remedy, near_hint
+
+_OF_SCENIC = {"debugRender", "use2DMap"}  # parameters that Scenic adds
+LIBRARY = "from closedloop_plugin.scenarios.actions import *"
+FEW = 24  # so many names of an object are listed in full
+_OPTION_ERROR = re.compile(r"missing|too many positional|unexpected keyword|multiple values|positional argument")
+
+
+def message_of(program: Path, exc: BaseException) -> str:
+    """The error's message in one line, with the names that are known where it occurred."""
+    frames = list(frames_of(exc))
+    if (parameter := unknown_parameter(program, exc, frames)) is not None:
+        return parameter
+    message = ": ".join(filter(None, (type(exc).__name__, " ".join(str(exc).split()))))
+    if isinstance(exc, NameError) and exc.name:
+        return message + _near_name(program, exc.name, frames)
+    if isinstance(exc, AttributeError):
+        return message + _near_attribute(exc)
+    if isinstance(exc, TypeError) and _OPTION_ERROR.search(message):
+        return message + _signature(message, frames)
+    if isinstance(exc, ImportError):
+        return message + _near_module(program, exc)
+    return message
+
+
+def unknown_parameter(program: Path, exc: BaseException, frames: list[FrameType]) -> str | None:
+    """The message of a `globalParameters.name` that the program does not have; None for any other error."""
+    if not isinstance(exc, KeyError) or not exc.args or not frames:
+        return None
+    from scenic.syntax.veneer import ParameterTableProxy
+
+    table = frames[-1].f_locals.get("self")
+    if not isinstance(table, ParameterTableProxy):
+        return None
+    name, known = str(exc.args[0]), sorted(set(table) - RESERVED - _OF_SCENIC)
+    if line_with(program, "param ", f"{name} ="):
+        return (
+            f"globalParameters.{name}: a requirement cannot read globalParameters; give the value a name before "
+            f"it ({name} = globalParameters.{name}) and use the name"
+        )
+    if not known:
+        return f"globalParameters.{name}: no parameter of this name: a line `param {name} = ...` is needed before it"
+    return f"globalParameters.{name}: no parameter of this name{near_hint(name, known)}"
+
+
+def _near_name(program: Path, name: str, frames: list[FrameType]) -> str:
+    """The known names of the kind that the program's line expects, or near ones."""
+    own = next(
+        (f for f in reversed(frames) if f.f_code.co_filename.endswith(".scenic")), frames[-1] if frames else None
+    )
+    known = {} if own is None else {**vars(builtins), **own.f_globals, **own.f_locals}
+    found = {key: value for key, value in known.items() if not key.startswith("_")}
+    text = program.read_text("utf-8", errors="replace")
+    expected = _expected(name, text)
+    same = sorted(key for key, value in found.items() if _is_a(value, expected)) if expected else []
+    close = difflib.get_close_matches(name, same or found, 1, 0.7)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    if name in library_names():
+        return f"; our library has it: {LIBRARY}"
+    return f" ({expected} known here: {', '.join(same)})" if same else ""
+
+
+def _expected(name: str, text: str) -> str:
+    """What the program uses the name as: "classes", "behaviors" or "actions"; empty if it does not show."""
+    word = re.escape(name)
+    for kind, before in (("classes", "new"), ("behaviors", "behavior|do"), ("actions", "take")):
+        if re.search(rf"\b(?:{before})\s+{word}\b", text):
+            return kind
+    return ""
+
+
+def _is_a(value: Any, expected: str) -> bool:
+    from scenic.core.dynamics.actions import Action
+    from scenic.core.dynamics.behaviors import Behavior, Monitor
+    from scenic.core.object_types import Object, Point
+
+    kinds: dict[str, tuple[type, ...]] = {"classes": (Point, Object), "behaviors": (Behavior,), "actions": (Action,)}
+    abstract = {*kinds[expected], Monitor}
+    return inspect.isclass(value) and issubclass(value, kinds[expected]) and value not in abstract
+
+
+def library_names() -> set[str]:
+    """Names of the classes, behaviours, monitors and functions of our library of Scenic programs."""
+    files = (HERE / f"{name}.scenic" for name in ("library", "places", "actions_traffic", "actions_crossing"))
+    return {
+        name
+        for file in files
+        for name in re.findall(r"^(?:class|def|behavior|monitor) (\w+)", file.read_text("utf-8"), re.M)
+    }
+
+
+def _near_attribute(exc: AttributeError) -> str:
+    """Near attributes of the object, or all of them if they are few."""
+    name, owner = exc.name, exc.obj
+    if owner is None and (found := re.match(r"'Rail' object has no attribute '(\w+)'", str(exc))):
+        name, owner = found[1], Rail  # an assignment to an attribute that it lacks
+    if name is None or owner is None:
+        return ""
+    known = [key for key in dir(owner) if not key.startswith("_")]
+    close = difflib.get_close_matches(name, known, 1, 0.7)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f" (known: {', '.join(known)})" if 0 < len(known) <= FEW else ""
+
+
+def _signature(message: str, frames: list[FrameType]) -> str:
+    """The arguments of the behaviour or function that was called with other ones."""
+    from scenic.core.dynamics.behaviors import Behavior
+
+    behavior = next(
+        (f.f_locals["self"] for f in reversed(frames) if isinstance(f.f_locals.get("self"), Behavior)), None
+    )
+    if behavior is not None and "()" not in message:
+        return f"; expected {shown_behavior(type(behavior))}"
+    found = re.search(r"(?:\w+\.)?(\w+)\(\)", message)
+    own = next((f for f in reversed(frames) if f.f_code.co_filename.endswith(".scenic")), None)
+    function = own.f_globals.get(found[1]) if found and own else None
+    if function is None or inspect.isclass(function):
+        return ""
+    try:
+        return f"; expected {found[1] if found else ''}{inspect.signature(function)}"
+    except (TypeError, ValueError):
+        return ""
+
+
+def shown_behavior(behavior: type) -> str:
+    """A behaviour's name with its arguments."""
+    signature = inspect.signature(behavior.makeGenerator)  # type: ignore[attr-defined]
+    arguments = list(signature.parameters.values())[2:]  # without the behaviour itself and its agent
+    return f"{behavior.__name__}{signature.replace(parameters=arguments)}"
+
+
+def _near_module(program: Path, exc: ImportError) -> str:
+    """The near modules of our library, of Scenic or beside the program, or how to install what is absent."""
+    name = exc.name or ""
+    if name.startswith("closedloop_plugin.scenarios."):
+        modules = sorted(
+            f"closedloop_plugin.scenarios.{f.stem}" for f in HERE.iterdir() if f.suffix in (".scenic", ".py")
+        )
+        close = difflib.get_close_matches(name, modules, 1, 0.7)
+        return f"; did you mean '{close[0]}'?" if close else f"; our library is: {LIBRARY}"
+    beside = sorted(f.stem for f in program.parent.iterdir() if f.suffix in (".scenic", ".py") and f != program)
+    close = difflib.get_close_matches(name, beside, 1, 0.7)
+    if close:
+        return f"; did you mean '{close[0]}', which is beside the program?"
+    remedy = import_remedy(str(exc))
+    return f": {remedy}" if remedy else ""
+
+
+def line_with(program: Path, *words: str) -> str:
+    """ ", line N" of the first line of the program with all these words, or empty."""
+    try:
+        lines = program.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return next((f", line {n}" for n, line in enumerate(lines, 1) if all(word in line for word in words)), "")
+
+
+def near_of(word: str, known: Iterable[str], cutoff: float = 0.74) -> str | None:
+    """The known word to which this one is close, if it is none of them."""
+    names = list(known)
+    return None if word in names else next(iter(difflib.get_close_matches(word, names, 1, cutoff)), None)

@@ -1,0 +1,120 @@
+"""Where in a user's program an error came from: file, line and message of any exception of Scenic."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from closedloop_plugin.scenarios.known_words import UnknownWord
+from closedloop_plugin.worlds.bridge.faults.dialects import no_map
+from closedloop_plugin.worlds.bridge.faults.names import line_with, message_of
+from closedloop_plugin.worlds.bridge.faults.syntax import decoding_fault, frames_of, syntax_fault
+from lmms_eval_ad2.errors import Ad2Error
+
+HOME = Path(__file__).parents[3]  # of our package
+
+
+def place_of(program: Path, exc: BaseException) -> str:
+    """Path, line and message of an error in a program."""
+    program = Path(program)
+    if (fault := syntax_fault(program, exc)) is not None:
+        return f"{fault[0]}, line {fault[1]}: {fault[2]}"
+    if isinstance(exc, UnicodeDecodeError):
+        return decoding_fault(program, exc)
+    if (hint := no_map(program, exc)) is not None:
+        return hint
+    name, line = _place(program, exc)
+    message = str(exc) if isinstance(exc, UnknownWord) else message_of(program, exc)
+    return f"{name}" + (f", line {line}" if line else "") + f": {message}"
+
+
+def _place(program: Path, exc: BaseException) -> tuple[str, int | None]:
+    """File and line: of the exception itself, of the last step in the user's files, of the running behaviour, or of the
+    statement that made the object or value at fault."""
+    line = getattr(exc, "lineno", None)
+    if line is not None:
+        return getattr(exc, "filename", None) or str(program), line
+    stack, frames = traceback.extract_tb(exc.__traceback__), list(frames_of(exc))
+    steps = [f for f in stack if f.filename.endswith(".scenic") and not _generated(f)]
+    own = [f for f in steps if f.filename == str(program)] or [f for f in steps if not _of_packages(f.filename)]
+    if own:
+        return own[-1].filename, own[-1].lineno
+    if isinstance(exc, UnknownWord) and (line := _numbered(line_with(program, exc.what, exc.word))):
+        return str(program), line
+    if (found := _named(program, frames) or _made_at(frames)) is not None:
+        return found
+    return (steps[-1].filename, steps[-1].lineno) if steps else (str(program), None)
+
+
+def _generated(step: traceback.FrameSummary) -> bool:
+    """Code that Scenic generates, as for specifiers, has line 1."""
+    return step.lineno == 1 and step.name != "<module>"
+
+
+def _of_packages(file: str) -> bool:
+    import scenic
+
+    return any(
+        Path(file).is_relative_to(folder) for folder in (Path(scenic.__file__).parent, HOME / "closedloop_plugin")
+    )
+
+
+def _named(program: Path, frames: list[FrameType]) -> tuple[str, int] | None:
+    """The line of the program that names the behaviour of our library in which the error occurred."""
+    for frame in reversed(frames):
+        behavior = getattr(frame.f_locals.get("agent"), "behavior", None)
+        line = _numbered(line_with(program, type(behavior).__name__)) if behavior is not None else None
+        if line:
+            return str(program), line
+    return None
+
+
+def _numbered(line: str) -> int | None:
+    """The number of ", line N"."""
+    return int(line.rpartition(" ")[2]) if line else None
+
+
+def _made_at(frames: list[FrameType]) -> tuple[str, int] | None:
+    """(file, line) of the statement that made the random value or the object at fault; the outermost one."""
+    for frame in frames:
+        for name in ("self", "oi", "obj"):
+            line: Any = getattr(frame.f_locals.get(name), "__dict__", {}).get("_source_line")
+            if line is not None:
+                return line
+    return None
+
+
+@contextmanager
+def at_its_param(program: Path) -> Iterator[None]:
+    """Add file and line to an error that begins with "param NAME: "."""
+    try:
+        yield
+    except Ad2Error as exc:
+        named = re.match(r"param (\w+)", str(exc))
+        place = line_with(program, "param", named[1]) if named else ""
+        raise Ad2Error(f"{program}{place}: {exc}") from exc
+
+
+def check_actions(agent: Any, actions: Iterable[Any]) -> None:
+    """Raise Ad2Error, with the line at which the agent's behaviour stands, for what the agent cannot take."""
+    for action in actions:
+        if not hasattr(action, "canBeTakenBy"):
+            raise Ad2Error(f"{_standing(agent)}take {action!r}: expected an action, such as SetThrottleAction(0.5)")
+        if not action.canBeTakenBy(agent):
+            raise Ad2Error(f"{_standing(agent)}a {type(agent).__name__} cannot take {type(action).__name__}")
+
+
+def _standing(agent: Any) -> str:
+    """ "FILE, line N: " of the innermost step of a program in the agent's behaviour."""
+    generator, found = getattr(getattr(agent, "behavior", None), "_runningIterator", None), ""
+    while generator is not None:
+        frame = getattr(generator, "gi_frame", None)
+        if frame is not None and not _of_packages(frame.f_code.co_filename):
+            found = f"{frame.f_code.co_filename}, line {frame.f_lineno}: "
+        generator = getattr(generator, "gi_yieldfrom", None)
+    return found

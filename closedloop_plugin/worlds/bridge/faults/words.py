@@ -1,0 +1,155 @@
+"""Words of compiled programs that Scenic accepts without a meaning: misspelt properties, parameters and attributes,
+unknown lamps and doors, arguments of the library's behaviours of the wrong type."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS
+from closedloop_plugin.scenarios.catalogue import HERE
+from closedloop_plugin.scenarios.known_words import DOORS, LAMPS, WHEN, UnknownWord, known_words
+from closedloop_plugin.worlds.bridge.faults.names import line_with, near_of, shown_behavior
+from closedloop_plugin.worlds.bridge.params import RESERVED, WEATHER
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.numbers import is_number
+
+_TEXTS = frozenset({"kind", "side", "meet", "walks_on", "truck", "traffic", "convoy", "self"})  # arguments, no numbers
+_ROLES = ("scenario", "background", "standard")
+
+
+def check_words(objects: Iterable[Any], declared: Mapping[str, Any], program: Path) -> None:
+    """Raise Ad2Error for the first word of the program that would have no effect, or another than meant.
+
+    objects: of the compiled scenario. declared: its `param`s.
+    """
+    text = _texts(program)
+    _check_params(declared, program, text)
+    _check_assignments(program, text)
+    for one in objects:
+        _check_object(one, program, text)
+
+
+def _texts(program: Path) -> str:
+    """The program, and the modules beside it that it imports."""
+    text = program.read_text("utf-8", errors="replace")
+    names = re.findall(r"^(?:from|import|model)[ \t]+([A-Za-z_]\w*)", text, re.M)
+    files = [program.parent / f"{name}{ending}" for name in names for ending in (".scenic", ".py")]
+    return "\n".join([text, *(file.read_text("utf-8", errors="replace") for file in files if file.is_file())])
+
+
+def _check_params(declared: Mapping[str, Any], program: Path, text: str) -> None:
+    """A parameter that is never read, and is near one that the world reads."""
+    known = [*WEATHER, *PERCEPTION_CONDITIONS, "route", "map", "weather"]
+    for name in declared:
+        near = near_of(name, known, 0.8)
+        if near and name not in RESERVED and not re.search(rf"globalParameters\s*\.\s*{re.escape(name)}\b", text):
+            line = line_with(program, "param", name)
+            raise Ad2Error(f"{program}{line}: param {name}: the program does not use it; did you mean '{near}'?")
+
+
+def _check_assignments(program: Path, text: str) -> None:
+    """An attribute of `self` that is set but never read, and is near one that the world reads."""
+    known = ("kind", "lamps", "doors", "rail", "fixed", "gone", "behavior", "blueprint", "position", "heading", "speed")
+    for name in dict.fromkeys(re.findall(r"\bself\.(\w+)\s*=(?!=)", text)):
+        near = near_of(name, known)
+        if near and len(re.findall(rf"\.{name}\b", text)) == len(re.findall(rf"\bself\.{name}\s*=(?!=)", text)):
+            raise Ad2Error(
+                f"{program}{line_with(program, f'self.{name}')}: self.{name}: not read; did you mean 'self.{near}'?"
+            )
+
+
+def _check_object(one: Any, program: Path, text: str) -> None:
+    line = _line_of(one, program)
+    for name in set(one.properties) - set(type(one)._defaults):
+        near = near_of(name, (known for known in type(one)._defaults if not known.startswith("_")))
+        if near and not re.search(rf"\.{re.escape(name)}\b", text):
+            raise Ad2Error(
+                f"{program}{line}: with {name}: a {type(one).__name__} has no such property; did you mean '{near}'?"
+            )
+    try:
+        for what, name, known in (("lamp", "lamps", LAMPS), ("door", "doors", DOORS)):
+            words = getattr(one, name, None)
+            if isinstance(words, str):
+                raise Ad2Error(f'{program}{line}: with {name} "{words}": expected a set, as in {{"{known[0]}"}}')
+            if isinstance(words, set | frozenset | list | tuple):
+                known_words(what, words, known)
+        role = getattr(one, "role", None)
+        if isinstance(role, str):
+            known_words("role", [role], _ROLES)
+    except UnknownWord as exc:
+        raise Ad2Error(f"{program}{line}: {exc}") from exc
+    for name in ("width", "length", "height"):
+        size = getattr(one, name, None)
+        if is_number(size) and size <= 0:
+            raise Ad2Error(
+                f"{program}{line}: {name} of a {type(one).__name__}: expected metres above 0, found {size:g}"
+            )
+    _check_behavior(one, program, line)
+
+
+def _line_of(one: Any, program: Path) -> str:
+    """ ", line N" of the statement that made the object."""
+    found = one.__dict__.get("_source_line")
+    return f", line {found[1]}" if found and found[0] == str(program) else ""
+
+
+def _check_behavior(one: Any, program: Path, line: str) -> None:
+    """The arguments of a behaviour of our library, and the rail that it needs."""
+    from scenic.core.distributions import needsSampling
+    from scenic.core.dynamics.behaviors import Behavior
+
+    behavior = getattr(one, "behavior", None)
+    if not isinstance(behavior, Behavior) or not _is_of_library(type(behavior)):
+        return
+    given = inspect.signature(behavior.makeGenerator).bind(None, *behavior._args, **behavior._kwargs).arguments
+    name = type(behavior).__name__
+    line = line_with(program, f"{name}(") or line
+    for argument, value in list(given.items())[1:]:
+        if argument == "kind" and not needsSampling(value) and value not in WHEN:
+            raise Ad2Error(
+                f"{program}{line}: {name}: '{value}' is no way to measure when the ego is due; expected "
+                '"time" (seconds before the place) or "distance" (metres before it)'
+            )
+        if argument == "kind" and needsSampling(value):
+            _check_options(value, f"{program}{line}: {name}")
+        if (
+            argument not in _TEXTS
+            and isinstance(value, str | list | tuple | dict | bool | None.__class__)
+            and value != ()
+        ):
+            default = inspect.signature(behavior.makeGenerator).parameters[argument].default
+            if value is not default:
+                raise Ad2Error(
+                    f"{program}{line}: {name}: {argument}: expected a number, found {value!r}; "
+                    f"its arguments: {shown_behavior(type(behavior))}"
+                )
+    if getattr(one, "rail", None) is None and "rail" in _attributes(type(behavior)):
+        raise Ad2Error(
+            f"{program}{line}: {name} moves its actor on a rail, and this {type(one).__name__} has none: "
+            "with rail rail_at(s), or rail_across(s, side)"
+        )
+
+
+def _check_options(value: Any, place: str) -> None:
+    """The words between which a random `kind` is chosen."""
+    for option in getattr(value, "options", ()):
+        if isinstance(option, str) and option not in WHEN:
+            raise Ad2Error(
+                f"{place}: '{option}' is no way to measure when the ego is due; expected "
+                '"time" (seconds before the place) or "distance" (metres before it)'
+            )
+
+
+def _attributes(behavior: type) -> Sequence[str]:
+    return behavior.makeGenerator.__code__.co_names  # type: ignore[attr-defined]
+
+
+def _is_of_library(behavior: type) -> bool:
+    try:
+        return Path(inspect.getfile(behavior)).parent == HERE
+    except (TypeError, OSError):
+        return behavior.__module__.startswith("closedloop_plugin.scenarios.")

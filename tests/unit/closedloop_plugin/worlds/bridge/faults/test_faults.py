@@ -1,0 +1,225 @@
+"""Mistakes in programs: each ends in one line with file, line, and what is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from closedloop_plugin.core.state import Control
+from closedloop_plugin.suites.lookup import route_of
+from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene
+from closedloop_plugin.worlds.bridge.faults import endless
+from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
+from lmms_eval_ad2.errors import Ad2Error
+
+pytestmark = pytest.mark.integration
+
+HEAD = (
+    'param route = "demo:101"\nmodel scenic.domains.driving.model\nfrom closedloop_plugin.scenarios.actions import *\n'
+)
+EGO = "ego = new Car at place(0), facing stage.heading(0)\n"  # line 4
+RAIL = "rail = rail_at(30)\n"  # line 5
+
+
+def actor(behavior: str) -> str:
+    """Line 6: an actor with this behaviour."""
+    return HEAD + EGO + RAIL + f"new Wheeled at start_of(rail), with rail rail, with behavior {behavior}\n"
+
+
+def behaves(*lines: str) -> str:
+    """A behaviour from line 5 on, and a car that has it."""
+    body = "".join(f"    {line}\n" for line in lines)
+    return HEAD + EGO + "behavior B():\n" + body + "new Wheeled at place(30), with behavior B()\n"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedWorld]:
+    world = EmbeddedWorld(tmp_path_factory.mktemp("faults") / "maps")
+    yield world
+    world.close()
+
+
+def fault(world: EmbeddedWorld, file: Path, ticks: int = 20) -> str:
+    """The line that a user sees, without the folder."""
+    with pytest.raises((Ad2Error, InvalidScene)) as caught:
+        world.reset(EpisodeSetup(route_of(file), 1, program=file, traffic=False))
+        for _ in range(ticks):
+            world.step(Control(throttle=0.6))
+    assert "\n" not in str(caught.value)
+    return str(caught.value).replace(f"{file.parent}/", "")
+
+
+SYNTAX = {
+    "text": (HEAD + 'x = "abc\n' + EGO, "line 4: SyntaxError: this text is never closed"),
+    "colon": (HEAD + EGO + "behavior B()\n    wait\n", "line 5: SyntaxError: expected ':'"),
+    "indent": (behaves("wait", "  wait"), "line 7: .* indented more than the one before"),
+    "tabs": (behaves("wait") + "\twait\n", "line 8: "),
+    "comma": (HEAD + EGO.replace(",", ""), "line 4: .* a comma is missing before 'facing'"),
+    "reserved": (HEAD + EGO + "new = 3\n", "line 5: .* 'new' is a word of Scenic"),
+    "continued": (HEAD + "ego = new Car at place(0), \\ \n    facing 1\n", "line 4: .*may follow the"),
+    "character": (HEAD + EGO + "x = “car”\n", r"line 5: .*\(U\+201C\) has no meaning here; write \""),
+    "param": ('param route "demo:101"\n' + EGO, "line 1: .*a parameter is set by: param NAME = VALUE"),
+    "no value": (HEAD + "ego = new Car at place(0), with kind\n", "line 4: .*the line ends too early"),
+    "last comma": (HEAD + EGO.strip() + ",\n\nx = 1\n", "line 4: .*the line ends with a comma"),
+    "always": (HEAD + EGO + "require allways True\n", "line 5: .*did you mean 'always' instead of 'allways'"),
+    "unit": (HEAD + "ego = new Car at place(0), facing 30 degs\n", "line 4: .*did you mean 'deg' instead of 'degs'"),
+    "specifier": (HEAD + "ego = new Car att place(0)\n", "line 4: .*did you mean 'at' instead of 'att'"),
+    "terminate": (HEAD + EGO + "terminate if True\n", "line 5: .*the words are: terminate when"),
+    "behaviour": (HEAD + EGO + "behaviour B():\n    wait\n", "line 5: .*the word is: behavior"),
+}
+NAMES = {
+    "class": (HEAD + EGO + "new Wheled at place(30)\n", "line 5: .*did you mean 'Wheeled'"),
+    "no such class": (HEAD + EGO + "new Zeppelin at place(30)\n", r"line 5: .*\(classes known here: .*Wheeled"),
+    "behavior": (actor('StepOutt(30, 2, "time", 2)'), "line 6: .*did you mean 'StepOut'"),
+    "action": (behaves("take SetThrotleAction(1)"), "line 6: .*did you mean 'SetThrottleAction'"),
+    "library": (HEAD.replace("from", "# ") + "ego = new Car at place(0)\n", "line 4: .*our library has it: from"),
+    "property": (
+        HEAD + EGO + 'new Wheeled at place(30), with knid "van"\n',
+        "line 5: with knid: .*did you mean 'kind'",
+    ),
+    "stage": (HEAD + EGO.replace("heading", "headng"), "line 4: .*did you mean 'heading'"),
+    "stage set": (HEAD + EGO + "stage.oncoming_alowed = True\n", "line 5: .*did you mean 'oncoming_allowed'"),
+    "rail": (behaves("self.rail = rail_at(30)", "self.rail.sped = 3", "wait"), "line 7: .*did you mean 'speed'"),
+    "self": (behaves("wait", "self.gon = True"), "line 7: self.gon: not read; did you mean 'self.gone'"),
+    "model": (HEAD.replace("driving", "drivng") + EGO, "line 2: .*did you mean scenic.domains.driving.model"),
+    "module": (HEAD.replace("actions", "action") + EGO, "line 3: .*did you mean 'closedloop_plugin.scenarios.actions'"),
+    "lamp": (HEAD + EGO + 'new Wheeled at place(30), with lamps {"hazrd"}\n', "line 5: lamp .*did you mean 'hazard'"),
+    "lamp later": (behaves("wait", 'self.lamps.add("hzard")', "wait"), "line 7: lamp .*did you mean 'hazard'"),
+    "door": (
+        HEAD + EGO + 'new Wheeled at place(30), with doors {"rear"}\n',
+        "line 5: door 'rear': .*known: left, right",
+    ),
+    "side": (HEAD + EGO + 'rail = rail_across(60, "lft")\n' + "new Walker at start_of(rail)\n", "line 5: side 'lft'"),
+    "lanes": (HEAD + EGO + 'x = lanes("lef")\n', "line 5: lanes 'lef': .*did you mean 'left'"),
+    "parked": (HEAD + EGO + 'new Wheeled at place(40, parked("right", "trm"))\n', "line 5: kind 'trm': no such kind"),
+    "arm": (HEAD + EGO + 'line, meet = line_over("lefft")\n', "line 5: arm 'lefft': .*did you mean 'left'"),
+    "light": (HEAD + EGO + 'stage.hold_signals(route="gren")\n', "line 5: signal state 'gren': .*did you mean 'green'"),
+    "weather": (
+        HEAD + "param fog_densty = Range(1, 2)\n" + EGO,
+        "line 4: param fog_densty: .*did you mean 'fog_density'",
+    ),
+    "due": (
+        actor('Approach(60, 2, Uniform("time", "seconds"), 3)'),
+        "line 6: Approach: 'seconds' is no way to measure",
+    ),
+}
+ARGUMENTS = {
+    "few": (actor("StepOut(30)"), r"line 6: .*missing .* 'due'; expected StepOut\(where, due, kind, pace, accel=6"),
+    "many": (actor('StepOut(1, 2, "time", 4, 5, 6, 7)'), r"line 6: .*too many .*; expected StepOut\("),
+    "keyword": (actor('StepOut(30, 2, "time", 2, sped=3)'), r"line 6: .*'sped'; expected StepOut\("),
+    "text": (actor('StepOut("30", 2, "time", 2)'), "line 6: StepOut: where: expected a number, found '30'"),
+    "no rail": (
+        HEAD + EGO + 'new Wheeled at place(30), with behavior StepOut(60, 2, "time", 2)\n',
+        "line 5: StepOut moves",
+    ),
+    "no rail at all": (behaves("self.rail = 3", "wait"), "line 6: rail '3': no such rail"),
+    "function": (HEAD + "ego = new Car at place()\n", r"line 4: .*expected place\(s, d=0.0\)"),
+    "heading": (HEAD + 'ego = new Car at place(0), facing "north"\n', "line 4: TypeError: facing x"),
+    "position": (HEAD + "ego = new Car at 3\n", 'line 4: TypeError: specifier "at X"'),
+    "nan": (HEAD + EGO + 'new Wheeled at place(float("nan"))\n', "line 5: .*expected a number, found nan"),
+    "size": (
+        HEAD + EGO + "new Wheeled at place(30), with width -2\n",
+        "line 5: width of a Wheeled: expected metres above 0",
+    ),
+    "percent": (HEAD + "param worn_markings = 400\n" + EGO, "line 4: param worn_markings: expected a percentage"),
+    "fog": (
+        HEAD + 'param fog_density = "thick"\n' + EGO,
+        "line 4: param fog_density: expected a number, found 'thick'",
+    ),
+    "walker": (
+        behaves("take SetThrottleAction(1)").replace("new Wheeled", "new Walker"),
+        "line 6: a Walker cannot take",
+    ),
+    "no action": (behaves("take 3"), "line 6: take 3: expected an action"),
+}
+MAPS = {
+    "none": (
+        "model scenic.domains.driving.model\nego = new Car\n",
+        "line 1: .*neither a route nor a map: param route =",
+    ),
+    "absent": (
+        'param map = localPath("no.xodr")\n' + "model scenic.domains.driving.model\n",
+        "line 1: param map: no.xodr: no",
+    ),
+    "other": (
+        'param map = localPath("p.scenic")\n' + "model scenic.domains.driving.model\n",
+        "line 1: .*expected an OpenDRIVE",
+    ),
+    "route": (HEAD.replace("demo:101", "101") + EGO, 'line 1: param route = .*expected "SUITE:ID"'),
+    "unknown route": (HEAD.replace(":101", ":999") + EGO, "line 1: route demo:999: no such route"),
+    "late": (
+        'model scenic.domains.driving.model\nparam map = "a" + "b"\n',
+        "line 1: .*must stand before the line `model",
+    ),
+}
+DIALECTS = {
+    "scenic 2": (HEAD + "ego = Car at place(0)\n", "line 4: a program of Scenic 2, .*write `new` before"),
+    "scenic 2 bare": (HEAD + "ego = Car\n", "line 4: a program of Scenic 2"),
+    "scenic 1": (
+        "from scenic.simulators.carla.map import setMapPath\n",
+        "line 1: a program of Scenic 1; programs here are",
+    ),
+    "gta": ("model scenic.simulators.gta.model\nego = new Car\n", "line 1: .*a model of another simulator"),
+}
+RUNNING = {
+    "raises": (behaves("wait", "x = 1 / 0"), "line 7: ZeroDivisionError"),
+    "rejected": (
+        HEAD + EGO + "require 1 > 2\n",
+        "2000 of 2000 rejected by: User requirement violation: requirement on line 5",
+    ),
+    "rejected later": (
+        HEAD + EGO + "require always ego.speed < 0.1\n",
+        "rejected by a requirement .*: requirement on line 5",
+    ),
+    "precondition": (behaves("precondition: 1 > 2", "wait"), "violated precondition of B on line 6"),
+    "in the ego": (HEAD + EGO + "new Wheeled at place(1)\n", "its car stands inside the ego at the start"),
+    "exit": (HEAD + EGO + "import sys\nsys.exit(3)\n", "line 6: .*the program ends the process"),
+}
+ALL = SYNTAX | NAMES | ARGUMENTS | MAPS | DIALECTS | RUNNING
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_mistake_is_named_with_file_line_and_what_is_known(name: str, world: EmbeddedWorld, tmp_path: Path) -> None:
+    text, message = ALL[name]
+    file = tmp_path / "p.scenic"
+    file.write_text(text)
+    error = fault(world, file)
+    assert re.search(message, error), error
+    assert "p.scenic" in error or name == "rejected later" or name == "precondition"
+
+
+def test_a_text_that_is_not_utf_8_is_named_with_its_line(world: EmbeddedWorld, tmp_path: Path) -> None:
+    file = tmp_path / "p.scenic"
+    file.write_bytes((HEAD + EGO).encode() + b"# caf\xe9\n")
+    assert fault(world, file) == "p.scenic, line 5: byte 0xe9 is no UTF-8; save the file as UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [(behaves("wait", "while True:", "    x = 3", "wait"), 8), (HEAD + EGO + "while True:\n    x = 1\n", 6)],
+)
+def test_a_loop_without_an_end_is_named(
+    text: str, line: int, world: EmbeddedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endless, "STUCK_S", 0.2)
+    monkeypatch.setattr(endless, "PERIOD_S", 0.1)
+    file = tmp_path / "p.scenic"
+    file.write_text(text)
+    error = fault(world, file)
+    assert "EndlessLoop: this step of the program has run for 0.2 s" in error
+    assert f"line {line}:" in error or f"line {line - 1}:" in error
+
+
+def test_own_properties_parameters_and_attributes_stay_valid(world: EmbeddedWorld, tmp_path: Path) -> None:
+    """Words that are near known ones, but that the program reads."""
+    file = tmp_path / "p.scenic"
+    file.write_text(
+        HEAD + "param fog_densities = 3\nx = globalParameters.fog_densities\n" + EGO
+        + "behavior B():\n    self.speeds = [1]\n    x = self.speeds[0] + self.kinds\n    wait\n"
+        + "new Wheeled at place(30), with kinds 3, with behavior B(), with own_word 4\n"
+    )  # fmt: skip
+    world.reset(EpisodeSetup(route_of(file), 1, program=file, traffic=False))
+    world.step(Control())
