@@ -129,6 +129,7 @@ def of_asked_kind(thing: str, question: str) -> bool:
 
 def names_another(low: str, question: str) -> bool:
     """Whether lower-case text names things of other kinds only than the one kind that a question asks for."""
+    kinds: tuple[str, ...]
     if question.isascii():
         asked = [kind for kind in _KINDS if _ASKED_KIND[kind].search(question.lower())]
         kinds = _KINDS if set(asked) & _CALLED_CARS else (*_KINDS, "car")
