@@ -136,11 +136,11 @@ def _only_declines(low: str) -> bool:
 
 def without_restated(text: str, options: Mapping[str, str]) -> str:
     """`text` without a list of all options by letter and text: "Options: A. … B. …"."""
-    if len(options) < 3:
+    low = text.lower()
+    texts = {letter.strip(): plain(option).strip(" .") for letter, option in options.items()}
+    if len(options) < 3 or any(option.lower() not in low for option in texts.values()):
         return text
-    parts = [
-        rf"{letter.strip()}\s?[.):、,-]?\s?{re.escape(plain(option).strip(' .'))}" for letter, option in options.items()
-    ]
+    parts = [rf"{letter}\s?[.):、,-]?\s?{re.escape(option)}" for letter, option in texts.items()]
     found = re.search(r"[\s;,.\"')]{0,4}".join(parts), text, re.IGNORECASE)
     return text[: found.start()] + "\n" + text[found.end() :] if found else text
 

@@ -92,6 +92,18 @@ _ZH_KINDS = ("公交车|公共汽车|巴士|大巴|客车", "卡车|货车", "�
              "自行车|单车|骑车人|骑行者",
              "摩托车|电动车", "树", "出租车", "三轮车", "建筑")  # fmt: skip
 _CALLED_CARS = {"truck|lorr", "van", "taxi|cab", "ambulance"}  # "the car" may be one of these
+_KIND = {kind: re.compile(kind) for kind in (*_KINDS, "car", *_ZH_KINDS, "车")}
+_ASKED_KIND = {kind: re.compile(rf"\b(?:{kind})") for kind in _KINDS}
+_SAID_KIND = {
+    **{
+        kind: re.compile(
+            rf"\b(?:{kind})[a-z]* (?:is|are|was|were|stands?|sits?|lies?)\b"
+            rf"|\bthere(?:'s| is| are| was| were) (?:an?|the|two|some|several) (?:[a-z-]+ ){{0,2}}?(?:{kind})"
+        )
+        for kind in (*_KINDS, "car")
+    },
+    **{kind: re.compile(rf"(?:{kind})(?:在|位于|停在|站在)|有[^,.;]{{0,4}}(?:{kind})") for kind in _ZH_KINDS},
+}
 _PRONOUN = re.compile(r"\b(?:it|it's|he|she|they|that|this)\b")
 _COUNTED_THING = re.compile(r" (?:[a-z]+ ){0,2}?(?P<word>[a-z]{3,})(?=[\s.,;!]|\Z)")
 
@@ -99,12 +111,12 @@ _COUNTED_THING = re.compile(r" (?:[a-z]+ ){0,2}?(?P<word>[a-z]{3,})(?=[\s.,;!]|\
 def counts_another(right: str, noun: str) -> bool:
     """Whether the words after a number name another kind of thing than the pattern `noun`: "3 trucks" for bicycles."""
     found = _COUNTED_THING.match(right)
-    asked = [kind for kind in (*_KINDS, "car") if re.search(rf"(?:{kind})", noun)]
+    asked = [kind for kind in (*_KINDS, "car") if _KIND[kind].search(noun)]
     kinds = _KINDS if set(asked) & _CALLED_CARS else (*_KINDS, "car")
-    said = [kind for kind in kinds if found and re.match(kind, found["word"])]
+    said = [kind for kind in kinds if found and _KIND[kind].match(found["word"])]
     chinese = re.match(r" ?[\u4e00-\u9fff](?:正在)?(?P<word>[\u4e00-\u9fff]{1,6})", right)
-    said += [kind for kind in _ZH_KINDS if chinese and re.search(kind, chinese["word"])]
-    asked += [kind for kind in (*_ZH_KINDS, "车") if re.search(kind, noun)]
+    said += [kind for kind in _ZH_KINDS if chinese and _KIND[kind].search(chinese["word"])]
+    asked += [kind for kind in (*_ZH_KINDS, "车") if _KIND[kind].search(noun)]
     if asked == ["车"] and said:  # 两个行人 are no cars, and three lorries may be
         return said[0] == _ZH_KINDS[3]
     return bool(said and asked and said[0] not in asked)
@@ -112,29 +124,21 @@ def counts_another(right: str, noun: str) -> bool:
 
 def of_asked_kind(thing: str, question: str) -> bool:
     """Whether an English noun is another word for a kind of thing that the question names: "signal" for a light."""
-    return any(re.match(kind, thing) and re.search(rf"\b(?:{kind})", question.lower()) for kind in _KINDS)
+    return any(_KIND[kind].match(thing) and _ASKED_KIND[kind].search(question.lower()) for kind in _KINDS)
 
 
 def names_another(low: str, question: str) -> bool:
     """Whether lower-case text names things of other kinds only than the one kind that a question asks for."""
-    asked = [kind for kind in _KINDS if re.search(rf"\b(?:{kind})", question.lower())]
-    kinds = _KINDS if set(asked) & _CALLED_CARS else (*_KINDS, "car")
-    said = [
-        kind
-        for kind in kinds
-        if re.search(
-            rf"\b(?:{kind})[a-z]* (?:is|are|was|were|stands?|sits?|lies?)\b"
-            rf"|\bthere(?:'s| is| are| was| were) (?:an?|the|two|some|several) (?:[a-z-]+ ){{0,2}}?(?:{kind})",
-            low,
-        )
-    ]
-    if not question.isascii():
-        asked = [kind for kind in _ZH_KINDS if re.search(kind, question)]
-        said = [
-            kind for kind in _ZH_KINDS if re.search(rf"(?:{kind})(?:在|位于|停在|站在)|有[^,.;]{{0,4}}(?:{kind})", low)
-        ]
-        return len(asked) == 1 and bool(said) and not re.search(asked[0], low)
-    return len(asked) == 1 and bool(said) and not re.search(rf"\b(?:{asked[0]})", low) and not _PRONOUN.search(low)
+    kinds: tuple[str, ...]
+    if question.isascii():
+        asked = [kind for kind in _KINDS if _ASKED_KIND[kind].search(question.lower())]
+        kinds = _KINDS if set(asked) & _CALLED_CARS else (*_KINDS, "car")
+    else:
+        asked, kinds = [kind for kind in _ZH_KINDS if _KIND[kind].search(question)], _ZH_KINDS
+    if len(asked) != 1 or not any(_SAID_KIND[kind].search(low) for kind in kinds):
+        return False
+    named = _ASKED_KIND.get(asked[0], _KIND[asked[0]]).search(low)
+    return not named and not (question.isascii() and _PRONOUN.search(low))
 
 
 _SAME = {"nearest": "closest", "furthest": "farthest"}
