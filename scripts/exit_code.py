@@ -1,18 +1,19 @@
-"""exit_code: run the work of a script, with one line for a user's mistake or a file that cannot be read or written."""
+"""exit_code: run the work of a script; after an exception it ends as every command, see command_errors.py."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.command_errors import run_command
 
 
 def exit_code(work: Callable[[], None]) -> int:
-    """0, or 2 after an Ad2Error or OSError, whose message is printed."""
-    try:
+    """0; 2 after a user's mistake; 1 after an unexpected exception, whose traceback is in a log."""
+
+    def call() -> int:
         work()
-    except (Ad2Error, OSError) as exc:
-        print(f"error: {exc}", file=sys.stderr)
-        return 2
-    return 0
+        return 0
+
+    return run_command(Path(sys.argv[0]).name, call)

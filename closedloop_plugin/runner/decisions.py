@@ -114,6 +114,11 @@ class ControlScheduler:
         """Whether a decision is to be requested at this tick."""
         return self.end is None and tick >= self._next
 
+    @property
+    def next_tick(self) -> int:
+        """The earliest tick of the next request."""
+        return self._next
+
     def take(self, response: DecisionResponse, tick: int, observation: Observation | None = None) -> None:
         """Schedule the response to the request of `tick`."""
         delay = self.rules.latency.of(self.counts["decisions"], self.seed, response.spent_s)
@@ -154,7 +159,8 @@ class ControlScheduler:
     def _decision_tick(self, earliest: int) -> int:
         """The first tick not before `earliest` that is a multiple of the decision period, rounded up."""
         period = self.profile.hz / min(self.rules.decision_hz or self.profile.decision_hz, self.profile.hz)
-        return math.ceil(math.ceil(earliest / period - 1e-9) * period - 1e-9)
+        number = max(1, math.ceil(earliest / period - 1e-9))  # 1: of a rate below one in 10^9 ticks too
+        return math.ceil(number * period - 1e-9)
 
     def _control_of(self, response: DecisionResponse) -> tuple[Control, bool]:
         """(control, interpreted?). A failure or an unparsed reply is counted and becomes coasting."""
@@ -201,3 +207,11 @@ class ControlScheduler:
         if self.rules.policy == "strict":
             self.end, self.reason = EndReason.UNPARSED, reason
         return COAST, True
+
+
+def most_decisions(profile: Profile, rules: DecisionRules, ticks: int, seed: int = 0) -> int:
+    """Number of requests in an episode of `ticks` ticks, at most: a `measured` latency counts as none."""
+    scheduler = ControlScheduler(profile, rules, seed)
+    while scheduler.next_tick < ticks:
+        scheduler.take(DecisionResponse(Decision(control=COAST)), scheduler.next_tick)
+    return scheduler.counts["decisions"]

@@ -174,7 +174,10 @@ def key_variables(model_id: str, arguments: Mapping[str, str]) -> tuple[str, ...
 
 
 def key_fault(wrapper: ModelWrapper, arguments: Mapping[str, str]) -> str | None:
-    """One line if the API key is not set, else None."""
+    """One line if the address of the server is none, or the API key is not set, else None."""
+    address = arguments.get("base_url", "")
+    if address and is_endpoint(wrapper.model_id) and not re.match(r"https?://[^/\s]", address):
+        return f"--model {wrapper.name}: base_url={address}: expected http(s)://host[:port]/v1"
     variables = key_variables(wrapper.model_id, arguments)
     if not variables or any(os.environ.get(variable) for variable in variables):
         return None

@@ -19,6 +19,7 @@ _LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL") 
 _DEVICE = re.compile(r"auto|(?:cpu|cuda|hip|hpu|ipu|meta|mlu|mps|mtia|musa|npu|vulkan|xla|xpu)(?::\d+)?")
 _GENERATION = ("max_new_tokens", "temperature", "top_p", "top_k", "num_beams", "do_sample", "repetition_penalty")
 _NUMBERS = ("max_new_tokens", "temperature", "top_p", "top_k", "num_beams", "repetition_penalty")
+_COUNTS = ("max_new_tokens", "num_beams")
 
 
 def faults(
@@ -83,6 +84,8 @@ def generation_faults(text: str) -> list[str]:
             found.append(f"--gen_kwargs {entry}: did you mean {near[0]}?")
         elif name in _NUMBERS and not is_number_text(value):
             found.append(f"--gen_kwargs {entry}: expected a number")
+        elif name in _COUNTS and not re.fullmatch(r"[1-9]\d*", value):
+            found.append(f"--gen_kwargs {entry}: expected a whole number of 1 or more")
     return found
 
 

@@ -171,7 +171,8 @@ def check_folder(folder: Path, identity: Mapping[str, Any]) -> None:
     folder.
     """
     if not folder.exists():
-        parent = next(path for path in folder.absolute().parents if path.exists())
+        # A link to nothing, or to itself, is in the way of a new folder.
+        parent = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
         if not (parent.is_dir() and os.access(parent, os.W_OK)):
             raise Ad2Error(f"{folder}: nothing can be created in {parent}; choose another path")
         return

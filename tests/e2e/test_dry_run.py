@@ -177,6 +177,12 @@ def test_a_dry_run_imports_neither_lmms_eval_nor_torch(tmp_path: Path) -> None:
         (("--model", "ad2_chance", "--", "--gen_kwargs", "max_new_tokens"), "expected KEY=VALUE"),
         (("--model", "ad2_chance", "--", "--gen_kwargs", "max_new_token=5"), "did you mean max_new_tokens?"),
         (("--model", "ad2_chance", "--", "--gen_kwargs", "temperature=hot"), "temperature=hot: expected a number"),
+        (("--model", "ad2_chance", "--", "--gen_kwargs", "max_new_tokens=-5"), "expected a whole number of 1 or more"),
+        (("--model", "ad2_chance", "--", "--gen_kwargs", "num_beams=0"), "expected a whole number of 1 or more"),
+        (
+            ("--model", "openai", "--model-args", "model_version=m,base_url=host:80/v1"),
+            "expected http(s)://host[:port]/v1",
+        ),
         (("--model", "ad2_chance", "--model-args", "seed=x"), "ad2_chance: seed must be a whole number, not 'x'"),
         (("--model", "ad2_chance", "--model-args", "seed"), "expected KEY=VALUE,..., found 'seed'"),
         (("--model", "openai", "--model-args", "model_versio=m"), "did you mean 'model_version'?"),

@@ -5,9 +5,11 @@ lmms-eval's models are not loaded. Each endpoint gets one request, with a grey p
 
 from __future__ import annotations
 
+import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -20,11 +22,15 @@ from closedloop_plugin.cli.drive import prepared_run
 from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
 from closedloop_plugin.cli.drive.world import engine_of, world_of
 from closedloop_plugin.core.profiles import Profile, profile
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import Observation, RouteCommand
+from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble, config_identity
+from closedloop_plugin.runner.decisions import most_decisions
 from closedloop_plugin.runner.run import AGAIN
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.system_calls import needs_interpreter
+from closedloop_plugin.runner.task import EpisodeTask
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import identity_of
 from lmms_eval_ad2.printed import show
@@ -151,38 +157,77 @@ def _plan(
     records = {(r.route_id, r.repetition): r for r in read_records(options.out)}
     finished = [r for t in run.tasks if (r := records.get((t.route_id, t.repetition)))]
     done = [r for r in finished if not (options.retry_failed and r.end in AGAIN)]
+    over = {(r.route_id, r.repetition) for r in done}
+    bound = _bound(config, [t for t in run.tasks if (t.route_id, t.repetition) not in over])
     to_come = len(run.tasks) - len(done)
-    rules = config.profile
-    rate = min(options.decision_hz or rules.decision_hz, rules.hz)
-    decisions = to_come * round(rules.max_ticks * rate / rules.hz)
+    rate = min(options.decision_hz or config.profile.decision_hz, config.profile.hz)
     mean = sum(r.counts.get("decisions", 0) for r in done) / len(done) if done else 0.0
     typical = f", about {to_come * mean:,.0f} as in the episodes that are done" if done else ""
     show(f"episodes   {len(run.tasks)}, of which {len(done)} are done in {options.out}; {to_come} to come")
-    show(f"decisions  {rate:g} per simulated second: at most {decisions:,} to come{typical}")
+    show(f"decisions  {rate:g} per simulated second: {bound} to come{typical}")
     asked = [model for model in models if model.questions]
+    for model in models if asked else ():
+        if not model.questions:  # the second slow system of --mode hybrid; its probe gets the first one's question
+            show(f"requests   in situations with a threat to {model.name}, instead of {asked[-1].name}")
+            model.questions.extend(asked[-1].questions)
+            _probe(model, options.no_probe)
     if asked:
-        _print_requests(asked, decisions, min(config.limits.workers, max(to_come, 1)), options.no_probe)
+        _print_requests(asked, bound, min(config.limits.workers, max(to_come, 1)), options.no_probe)
     else:
         print("requests   none: no model is asked")
 
 
-def _print_requests(models: Sequence[RecordingModel], decisions: int, workers: int, no_probe: bool) -> None:
+@dataclass(frozen=True)
+class DecisionBound:
+    """The largest number of decisions to come; not `exact` where a time limit depends on a map that is not made yet."""
+
+    decisions: int
+    exact: bool
+
+    @property
+    def words(self) -> str:
+        return "at most" if self.exact else "about at most"
+
+    def __str__(self) -> str:
+        return f"{self.words} {self.decisions:,}"
+
+    def times(self, n: int) -> DecisionBound:
+        return replace(self, decisions=n * self.decisions)
+
+
+def _bound(config: RunConfig, tasks: Sequence[EpisodeTask]) -> DecisionBound:
+    """Decisions of episodes that reach the time limit."""
+    rules = config.profile
+    phases = len(config.rules.latency.values) or 1  # of the latencies, by which episodes differ
+    kinds = Counter((_most_ticks(rules, task.setup.route), task.driver_seed % phases) for task in tasks)
+    decisions = sum(n * most_decisions(rules, config.rules, ticks, seed) for (ticks, seed), n in kinds.items())
+    return DecisionBound(decisions, exact=rules.max_ticks <= rules.timeout_base_s * rules.hz)
+
+
+def _most_ticks(rules: Profile, route: Route | None) -> int:
+    """Ticks until the limit of ticks or of the route's time, on a road with the usual speed limit."""
+    metres = route.length if route else 0.0
+    seconds = rules.timeout_base_s + metres / (RoadMap.speed_limit * rules.timeout_limit_share)
+    return min(rules.max_ticks, math.floor(seconds * rules.hz) + 1)
+
+
+def _print_requests(models: Sequence[RecordingModel], bound: DecisionBound, workers: int, no_probe: bool) -> None:
     """Requests, images, and the estimate from one probe of each endpoint."""
     replies = []
     for model in models:
         n, images = len(model.questions), _images(model.questions[0])
-        show(f"requests   {n} per decision to {model.name}, each with {images}: at most {n * decisions:,} to come")
+        show(f"requests   {n} per decision to {model.name}, each with {images}: {bound.times(n)} to come")
         replies.append((n, _probe(model, no_probe)))
     known = [(n, reply) for n, reply in replies if reply is not None]
     if len(known) < len(replies):
         print("estimate   none without a reply of each model")
         return
-    hours = decisions * sum(reply.seconds for _, reply in known) / 3600 / workers
+    hours = bound.decisions * sum(reply.seconds for _, reply in known) / 3600 / workers
     at_once = f"{workers} episode{'s' * (workers != 1)} at a time"
-    spent_in = _tokens([(n, reply.tokens_in) for n, reply in known], decisions)
-    spent_out = _tokens([(n, reply.tokens_out) for n, reply in known], decisions)
-    show(f"estimate   at most, from the probe: {spent_in} in, {spent_out} out, and {hours:.2g} hours of waiting for")
-    show(f"           replies with {at_once}; the simulation takes its time besides")
+    spent_in = _tokens([(n, reply.tokens_in) for n, reply in known], bound.decisions)
+    spent_out = _tokens([(n, reply.tokens_out) for n, reply in known], bound.decisions)
+    show(f"estimate   {bound.words}, from the probe: {spent_in} in, {spent_out} out, and {hours:.2g} hours of waiting")
+    show(f"           for replies with {at_once}; the simulation takes its time besides")
 
 
 def _tokens(counts: Sequence[tuple[int, int | None]], decisions: int) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from closedloop_plugin.core.profiles import PROFILES
 from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, InterpretedControl
-from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules
+from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, most_decisions
 from closedloop_plugin.runner.latency import WAITS, LatencyModel, read_latency
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
@@ -219,3 +219,14 @@ def test_controls_of_an_agent_have_no_times() -> None:
     scheduler = ControlScheduler(AT_20_HZ, DecisionRules(), 0)
     run_scheduler(scheduler, 6, [control_response(GO)])
     assert scheduler.finish() == []
+
+
+@pytest.mark.parametrize("hz", [None, 10, 7, 3, 1, 0.3, 0.25, 1e-300])
+@pytest.mark.parametrize("latency", [None, "0.05", "0.4", "3"])
+def test_most_decisions_are_those_that_become_due(hz: float | None, latency: str | None) -> None:
+    rules = DecisionRules(decision_hz=hz, latency=read_latency(latency))
+    scheduler, response = ControlScheduler(PROFILES["bench2advlm"], rules, 0), DecisionResponse(Decision(control=COAST))
+    for tick in range(200):
+        if scheduler.due(tick):
+            scheduler.take(response, tick)
+    assert most_decisions(PROFILES["bench2advlm"], rules, 200) == scheduler.counts["decisions"]

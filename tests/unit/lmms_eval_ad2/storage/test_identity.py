@@ -133,6 +133,10 @@ def test_check_folder_refuses_unusable_folders_and_creates_nothing(tmp_path: Pat
         check_folder(tmp_path / "file", IDENTITY)
     with pytest.raises(Ad2Error, match="nothing can be created"):
         check_folder(tmp_path / "file" / "below", IDENTITY)
+    (tmp_path / "loop").symlink_to("loop")
+    for link in (tmp_path / "loop", tmp_path / "loop" / "below"):
+        with pytest.raises(Ad2Error, match=r"nothing can be created in .*loop"):
+            check_folder(link, IDENTITY)
     started_run(tmp_path / "run")
     check_folder(tmp_path / "run", {"seed": 1})
     with pytest.raises(Ad2Error, match="seed is 1 there and 2 here"):

@@ -103,3 +103,36 @@ def test_no_probe_belongs_to_the_dry_run(tmp_path: Path, capsys: pytest.CaptureF
     words = ["drive", "run", "--suite", "demo", "--agent", "expert", "--no-probe", "--out", str(tmp_path / "o")]
     assert main(words) == 2
     assert "--no-probe is an option of --dry-run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "decisions"),
+    [
+        (("--decision-hz", 0.25), "at most 32 to come"),  # ticks 0, 40, ..., 1240
+        (("--decision-hz", 0.3), "at most 38 to come"),
+        (("--decision-hz", 1e-300), "at most 1 to come"),
+        (("--decision-hz", 1, "--latency", 3), "at most 42 to come"),  # 0, 3, ..., 123 s
+        (("--decision-hz", 1, "--repetitions", 3), "at most 375 to come"),
+        (("--profile", "bench2drive", "--decision-hz", 0.3), "at most 60 to come"),
+        (("--profile", "leaderboard-2.1", "--decision-hz", 0.1), "about at most "),
+    ],
+)
+def test_decisions_are_counted_as_the_run_requests_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[object, ...], decisions: str
+) -> None:
+    dry("--suite", "demo", "--limit", 1, "--agent", "straight", "--out", tmp_path / "o", *words)
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("decisions"))
+    assert f": {decisions}" in line
+    if "about" in decisions:  # 300 s, and the route at a tenth of 50 km/h
+        assert 30 < int(line.split("at most ")[1].split()[0].replace(",", "")) < 100
+
+
+def test_both_slow_systems_of_the_hybrid_mode_are_named_and_probed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serve(reply="Stop.") as server:
+        spec = f"endpoint:{{}}@{server.url}"
+        dry("--suite", "demo", "--agent", spec.format("m"), "--out", tmp_path / "o", "--mode", "hybrid", "--size",
+            "64x36", "--interpreter", spec.format("s"), "--interpreter2", spec.format("t"))  # fmt: skip
+        assert server.requests == 3
+    assert "requests   in situations with a threat to endpoint:t, instead of endpoint:s" in capsys.readouterr().out
