@@ -21,6 +21,7 @@ from closedloop_plugin.core.xml_files import FARTHEST_M, LARGEST_ROUTES, LONGEST
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 Pose = tuple[float, float, float]  # x, y, yaw in the map frame
+_PLAIN = re.compile(r"\s*[+\-.0-9A-Za-z]+\s*", re.ASCII)  # float() also reads 9_0 and digits of other scripts
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
@@ -217,8 +218,8 @@ def _place(file: Path, row: str, node: ET.Element) -> Pose:
 def _number(file: Path, row: str, node: ET.Element, name: str) -> float:
     text = node.get(name)
     try:
-        value = float(text)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+        value = float(text if text and _PLAIN.fullmatch(text) else "")
+    except ValueError:
         raise DataError(file, row, f"{node.tag} {name}", "a number", text) from None
     if not math.isfinite(value):
         raise DataError(file, row, f"{node.tag} {name}", "a finite number", text)

@@ -256,5 +256,7 @@ def towns_of(folder: Path | None, every: Sequence[Route], selected: Sequence[Rou
 
 def _town_file(folder: Path, town: str) -> Path | None:
     name = f"{town}.xodr"
+    if Path(name).name != name:  # a route file's town that leads out of the folder
+        return None
     places = (folder / name, folder / "OpenDrive" / name, folder / town / "OpenDrive" / name)
     return next((file for file in places if file.is_file()), None)

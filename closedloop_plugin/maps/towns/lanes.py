@@ -112,7 +112,8 @@ def parse_town(xodr: bytes, file: object) -> LaneNetwork:
     town = LaneNetwork({}, {}, {}, {})
     for road in root.iterfind("road"):
         try:
-            _read_road(town, road)
+            with np.errstate(all="ignore"):  # what is not finite is refused
+                _read_road(town, road)
         except (ValueError, TypeError, AttributeError) as exc:
             raise Ad2Error(f"{file}: road {road.get('id', '?')} cannot be read: {exc}") from exc
     if not town.drivable():
@@ -175,6 +176,8 @@ def _read_lanes(town: LaneNetwork, road: ET.Element, here: SampledSection, block
         # t of the outer border; border points are p(s) + t n with the left normal n = (-sin yaw, cos yaw).
         outer = inner + sign * polynomial([_row(w, "sOffset") for w in lane.iterfind("width")], here.along)
         near, far = (here.poses[:, :2] + t[:, None] * normal for t in (inner, outer))
+        if not (np.isfinite(near).all() and np.isfinite(far).all()):
+            raise ValueError(f"the borders of its lane {id_} are not finite")
         inner = outer
         forward = (id_ < 0) != (road.get("rule") == "LHT")
         order = slice(None) if forward else slice(None, None, -1)

@@ -33,6 +33,8 @@ def test_a_route_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
+        ('x="3"', 'x="3_0"', "'position x': expected a number, found '3_0'"),
+        ('x="3"', 'x="\u0663"', "'position x': expected a number"),
         ('x="3"', 'x="east"', r"route 7: field 'position x': expected a number, found 'east'"),
         ('x="3"', 'x="nan"', "finite"),
         ('town="Town12"', "", "field 'town'"),

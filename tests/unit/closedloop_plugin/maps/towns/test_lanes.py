@@ -20,6 +20,7 @@ ROAD = (
     "</laneSection></lanes></road></OpenDRIVE>"
 )
 
+ZEROS = " ".join(f'{name}{axis}="0"' for name in "abcd" for axis in "UV")
 WIDE = ROAD.replace("</laneSection>", f"<left>{'<lane/>' * 200}</left></laneSection>")
 
 
@@ -43,6 +44,10 @@ def test_a_one_lane_town_is_read(tmp_path: Path) -> None:
         (ROAD.format(length=-1, width=4), "road 1 cannot be read: its length is -1 m"),
         (ROAD.replace('x="0"', 'x="-2e6"').format(length=20, width=4), "road 1: <geometry> x is -2e6; at most 1e"),
         (ROAD.replace('length="20"', 'length="1e9"').format(length=20, width=4), "<geometry> length is 1e9; at most 1"),
+        (
+            ROAD.replace("<line/>", f"<paramPoly3 {ZEROS}/>").format(length=20, width=4),
+            "road 1 cannot be read: the borders of its lane -1 are not finite",
+        ),
         (WIDE.format(length=20, width=4), "road 1: 201 lanes in a section; at most 200 are read"),
         (
             f"<OpenDRIVE>{WIDE.format(length=99999, width=4)[11:-12].replace('<lane/>', '', 1) * 2}</OpenDRIVE>",
