@@ -5,6 +5,7 @@
     bench2drive220    the same routes in CARLA
     FILE              a route XML file; its stem is the name of the suite
     FOLDER            Scenic programs, each of which contains its route, see programs.py
+    threats220_late   such a folder that is shipped, see shipped_threats.py
 
 Route file of embedded220 and bench2drive220: $AD2_BENCH2DRIVE_ROUTES, else HOME/routes/bench2drive220.xml.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.suites import programs
 from closedloop_plugin.suites.played_draws import PlayedDraw
+from closedloop_plugin.suites.shipped_threats import shipped_folder, shipped_names
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write_bytes, file_sha256
 
@@ -61,6 +63,8 @@ def suite(name: str, world: str | None = "embedded", *, argument: str = "--suite
     if "/" not in name and added.is_file() and not Path(name).is_file():
         return _suite(name, added)
     file = Path(name)
+    if "/" not in name and not file.exists():
+        file = shipped_folder(name, data_home()) or file
     if file.is_dir():
         found = programs.read(file, routes_of)
         if found.name in ("demo", EMBEDDED, BENCH2DRIVE):
@@ -70,7 +74,8 @@ def suite(name: str, world: str | None = "embedded", *, argument: str = "--suite
             left_out=found.left_out, draws=found.draws, alone=found.alone,
         )  # fmt: skip
     if not file.is_file():
-        known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *(f.stem for f in routes_home().glob("*.xml"))})
+        added_names = (f.stem for f in routes_home().glob("*.xml"))
+        known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *shipped_names(), *added_names})
         near = difflib.get_close_matches(name, known, 1)
         meant = f"did you mean '{near[0]}'? " if near else ""
         what = "no such suite, route file or folder of programs"

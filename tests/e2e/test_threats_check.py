@@ -45,9 +45,9 @@ def test_checking_a_folder_prints_a_table_with_reasons_and_counts(
     assert check(folder, "--tries", 1) == 1
     out = capsys.readouterr().out
     rows = {line.split()[0]: line.split() for line in out.splitlines() if re.match(r"(fine|hit|wrong|lost) ", line)}
-    assert rows["fine"] == ["fine", "-", "yes", "yes", "yes", "1/1", "-", "passes"]
-    assert rows["hit"] == ["hit", "-", "yes", "yes", "yes", "0/1", "-", "FAILS"]
-    assert rows["wrong"] == ["wrong", "-", "no", "no", "no", "0/1", "-", "FAILS"]
+    assert rows["fine"] == ["fine", "-", "yes", "yes", "yes", "-", "1/1", "-", "passes"]
+    assert rows["hit"] == ["hit", "-", "yes", "yes", "yes", "-", "0/1", "-", "FAILS"]
+    assert rows["wrong"] == ["wrong", "-", "no", "no", "no", "-", "0/1", "-", "FAILS"]
     assert f"wrong: {folder}/wrong.scenic, line 2: NameError: no such thing" in out
     assert re.search(r"^lost: .*lost\.scenic: names no route", out, re.M)
     assert out.splitlines()[-1] == f"1 of 4 pass (25.0 %); drives: {folder}/check"

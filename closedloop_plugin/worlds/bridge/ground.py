@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,10 @@ class NetworkGround:
         return way.pose(way.locate(x, y)[0])[2]
 
 
-def path_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> RoutePath:
+def path_ahead(network: Any, x: float, y: float, yaw: float, metres: float, turns: Sequence[str] = ()) -> RoutePath:
     """Path along the lane at a pose, with the least turn through junctions; a straight line if it is off the road.
+
+    turns: "left", "right" or "straight" at the first junctions, where the lane has such a way.
 
     It is shorter than `metres` if no lane begins where the last one ends.
     """
@@ -67,7 +70,8 @@ def path_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> R
         line.pose(max(start + 1.0, line.length))[:2]
     ]
     lane, length = best, line.length - start
-    while length < metres and (following := _straightest_successor(lane)) is not None:
+    left = list(turns)
+    while length < metres and (following := _successor(lane, left)) is not None:
         lane = following
         piece = RoutePath(_line(lane))
         points += [tuple(p) for p in piece.xy[1:]]
@@ -75,6 +79,16 @@ def path_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> R
     path = RoutePath(points)
     keep = np.array([path.pose(s)[:2] for s in np.arange(0.0, min(path.length, metres) + 0.1, 0.5)])
     return RoutePath(keep) if len(keep) > 1 else path
+
+
+def _successor(lane: Any, turns: list[str]) -> Any:
+    """The following lane: by the first of `turns` at a junction, which is removed, else the straightest."""
+    ways = [m for m in lane.maneuvers or () if m.connectingLane is not None and joined(lane, m.connectingLane)]
+    if not (turns and ways):
+        return _straightest_successor(lane)
+    wanted = turns.pop(0)
+    chosen = next((m for m in ways if m.type.name.lower().startswith(wanted)), None)
+    return chosen.connectingLane if chosen else _straightest_successor(lane)
 
 
 def _straightest_successor(lane: Any) -> Any:

@@ -38,6 +38,14 @@ from scenic.core.distributions import distributionFunction
 
 size_of = distributionFunction(_size_of)  # a kind may be random: with kind Uniform("car", "van")
 
+# Names of Scenic's CARLA model besides the classes below.
+from closedloop_plugin.worlds.embedded.carla_behaviors import *
+import pathlib
+import numpy as np
+import scenic.simulators.carla.blueprints as blueprints
+from scipy import linalg
+map_town = pathlib.Path(globalParameters.map).stem
+
 simulator EmbeddedSimulator(network)
 
 class Staged(DrivingObject):
@@ -55,6 +63,8 @@ class Staged(DrivingObject):
 
     def setPose(self, x, y, heading, speed=0.0):
         self.pose = (x, y, heading, speed)
+
+CarlaActor = Staged
 
 class Vehicle(Staged, Vehicle, Steers):
     pass
@@ -149,6 +159,12 @@ class Kiosk(Prop):
     fixed: True
 
 class IronPlate(Prop):
+    kind: "debris"
+
+class Gnome(Prop):
+    kind: "debris"
+
+class CreasedBox(Prop):
     kind: "debris"
 
 class TrafficWarning(Prop):

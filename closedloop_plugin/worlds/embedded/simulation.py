@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from scenic.core.vectors import Orientation, Vector
@@ -16,6 +17,7 @@ from scenic.simulators.newtonian.simulator import NewtonianSimulation, Newtonian
 
 from closedloop_plugin.core.frames import scenic_heading, yaw_of_heading
 from closedloop_plugin.core.state import ActorKind, StopLine
+from closedloop_plugin.maps.plan import TOWN_LIMIT
 from closedloop_plugin.scenarios.known_words import DOORS, LAMPS, UnknownWord, known_word, known_words
 from closedloop_plugin.worlds.bodies import car_following
 from closedloop_plugin.worlds.bodies.body import EGO, WALKERS, SimulatedBody, name_of
@@ -25,6 +27,7 @@ from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.embedded.building_obstacles import BuildingObstacles
 from closedloop_plugin.worlds.embedded.collisions import BodyContact, resolve_collisions
+from closedloop_plugin.worlds.embedded.network_signals import NetworkSignals
 
 
 class TrafficModel(Protocol):
@@ -78,6 +81,27 @@ class EmbeddedSimulation(NewtonianSimulation):
     def bodies(self) -> list[SimulatedBody]:
         traffic = self.context.traffic
         return [body for body, _ in self._mirrors] + (traffic.bodies if traffic else [])
+
+    # -- for actions and functions of programs, carla_actions.py ---------------------------------------------------
+    @cached_property
+    def signals(self) -> NetworkSignals:
+        """The lights of the whole network."""
+        context = self.context
+        held = context.stage.signals if context.stage else {}
+        return NetworkSignals(self.network, context.lights, held, self.seed)
+
+    @property
+    def time_s(self) -> float:
+        return self.currentTime * self.timestep
+
+    @property
+    def seed(self) -> int:
+        return self.context.stage.seed if self.context.stage else 0
+
+    @property
+    def speed_limit(self) -> float:
+        """Of the road of the episode, m/s."""
+        return self.context.stage.road.speed_limit if self.context.stage else TOWN_LIMIT
 
     # -- interface of Scenic's Simulation --------------------------------------------------------------------------
     def createObjectInSimulator(self, obj: Any) -> None:
