@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.routes import valid_route_id
 from closedloop_plugin.runner.decision_files import DecisionFiles
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.scoring.driving import MOST_REPETITIONS
@@ -145,6 +146,8 @@ def read_records(folder: Path, most_repetitions: int | None = None) -> list[Epis
 
 def _record(line: bytes, most_repetitions: int | None) -> EpisodeRecord:
     record = EpisodeRecord.from_json(line.decode())
+    if not valid_route_id(record.route_id.lstrip(".")):  # files are named by it; a program's name may begin with a dot
+        raise ValueError(f"route_id {record.route_id!r}: expected a name without folders")
     if most_repetitions is not None and not 0 <= record.repetition < most_repetitions:
         raise ValueError(f"repetition {record.repetition}: expected 0 to {most_repetitions - 1}")
     try:

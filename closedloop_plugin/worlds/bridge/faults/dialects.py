@@ -40,9 +40,8 @@ def check_dialect(program: Path, params: Mapping[str, Any]) -> None:
             f"{program}, line {line}: a program of Scenic 1; programs here are Scenic 3 and begin with "
             'param map = localPath("FILE.xodr"), then model scenic.domains.driving.model'
         )
-    line = _scenic_2(text)
-    if line:
-        raise Ad2Error(f"{program}, line {line}: a program of Scenic 2, such as those of ChatScene: {SCENIC_2}")
+    if of_scenic_2 := _scenic_2(text):
+        raise Ad2Error(f"{program}, line {of_scenic_2}: a program of Scenic 2, such as those of ChatScene: {SCENIC_2}")
     _check_model(program, text)
     named = _MAP.search(text)
     if named is not None and "map" not in params:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,14 @@ def test_a_field_of_another_form_is_refused_with_its_row(tmp_path: Path, field: 
     changed = json.loads(record(0).to_json()) | {field: value}
     (tmp_path / "episodes.jsonl").write_text(record(1).to_json() + "\n" + json.dumps(changed) + "\n")
     with pytest.raises(DataError, match=r"episodes.jsonl, row 2: .*Remove the line"):
+        read_records(tmp_path)
+
+
+@pytest.mark.parametrize("route_id", ["../../x", "a/b", "..", ""])
+def test_a_route_id_that_names_a_folder_is_refused(tmp_path: Path, route_id: str) -> None:
+    line = replace(record(0), route_id=route_id).to_json()
+    (tmp_path / "episodes.jsonl").write_text(line + "\n")
+    with pytest.raises(DataError, match=r"row 1.*expected a name without folders"):
         read_records(tmp_path)
 
 
