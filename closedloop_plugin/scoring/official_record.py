@@ -54,6 +54,7 @@ class OfficialRecord:
     junctions_passed: int | None = None
     experimental: bool = False  # the map's topology is uncertain: excluded from headline means
     replaced: bool = False  # a program took the place of the standard scenario: tests no ability
+    not_played: Mapping[str, str] = field(default_factory=dict)  # reasons by scenario of its route that was left out
 
     @property
     def key(self) -> tuple[str, int]:
@@ -185,6 +186,9 @@ def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
     replaced = raw.get("replaced", False)
     if not isinstance(replaced, bool):
         raise DataError(file, row, "ad2.replaced", "true or false", replaced)
+    not_played = raw.get("not_played", {})
+    if not isinstance(not_played, dict) or not all(isinstance(v, str) for v in not_played.values()):
+        raise DataError(file, row, "ad2.not_played", "an object of texts", not_played)
     return {
         "origin": origin,
         "version": str(raw.get("version", "")),
@@ -192,4 +196,5 @@ def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
         "junctions_passed": junctions,
         "experimental": experimental,
         "replaced": replaced,
+        "not_played": not_played,
     }

@@ -33,7 +33,7 @@ from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, skill_score, skills
+from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, signs_variant, skill_score, skills
 from closedloop_plugin.scoring.ceilings import beside
 from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sample_intervals
@@ -41,6 +41,7 @@ from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
 from closedloop_plugin.scoring.efficiency import percents, route_efficiency
 from closedloop_plugin.scoring.junction_bounds import known_bounds
+from closedloop_plugin.scoring.not_played import not_played_note
 from closedloop_plugin.scoring.official_record import REPLACED, OfficialRecord
 from closedloop_plugin.scoring.provenance import provenance
 from lmms_eval_ad2.errors import Ad2Error
@@ -128,7 +129,7 @@ def summarise(
     metric_hz: float | None = None,
     comfort_mode: str = "official",
     junctions: Junctions | None = None,
-    traffic_signs: str = "v0.0.3",
+    traffic_signs: str | None = None,
     identity: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All scores with intervals and counts as JSON values; keys: see the module.
@@ -136,10 +137,11 @@ def summarise(
     `metric_info`: motion by (route id, repetition); without it, the comfort stored in our own records is used.
     `metric_hz`: samples per second in `metric_info`, for records that do not store it (default: by the numbers of the
     ticks, at the profile's rate).
-    `junctions`: see ability.Junctions; besides the known bounds. `identity`: of the run's run.json, for "provenance".
+    `junctions`: see ability.Junctions; besides the known bounds. `identity`: of run.json, for "provenance".
     Raises Ad2Error for records of several runs, of another profile or route file.
     """
-    options = ScoringOptions(profile, comfort_mode, traffic_signs, {**known_bounds(routes), **(junctions or {})})
+    signs = traffic_signs or signs_variant(routes)
+    options = ScoringOptions(profile, comfort_mode, signs, {**known_bounds(routes), **(junctions or {})})
     origin = _one_origin(records, profile)
     chosen = _chosen(records, routes, repetitions)
     intervals_s = sample_intervals(chosen.records, metric_info, metric_hz, profile.hz)
@@ -281,9 +283,9 @@ def _check_routes(
 def _foreign(record: OfficialRecord, route: Route) -> bool:
     """Whether a record names another town, or neither the name nor the type of its route's scenario.
 
-    Of a route with several scenarios, which none of our results has, a record may name anything.
+    Of a route with several scenarios a record may name anything: leaderboards name the last one, ours none.
     """
-    known = {part for one in route.scenarios or ((route.scenario, route.scenario_name),) for part in one if part}
+    known = {part for one in route.played for part in (one.kind, one.name) if part}
     named = {record.scenario_name, record.scenario}
     other_scenario = len(route.scenarios) <= 1 and known and record.scenario and not known & named
     return bool(other_scenario or (record.town and record.town != route.town))
@@ -370,6 +372,7 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
         (replaced, f"{replaced} of {len(records)} record(s) test no ability: {REPLACED}"),
         (empty and replaced < len(records), f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
         (signs.partial, _junction_note(signs, table.options.traffic_signs)),
+        (without := not_played_note({r.route_id: r.not_played for r in records}), without),
     ]  # fmt: skip
     return [text for condition, text in notes if condition]
 
