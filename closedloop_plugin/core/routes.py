@@ -1,27 +1,30 @@
-"""Reading of route files (XML of CARLA's leaderboards 1 and 2, Bench2Drive) into Route, in the map frame.
+"""Reading of route files (XML of the leaderboards 1 and 2 of CARLA, Bench2Drive, Fail2Drive, Longest6) into Route, in
+the map frame.
 
-Scores need the ids, and abilities the type of the only scenario. A route that has none, several, or one that cannot be
-read is kept, with the reason for which it cannot be driven.
+A route has no, one or many scenarios. Scores need the ids, and abilities the type of the only scenario. A scenario that
+cannot be read is kept with the reason; a route without a usable id, town, points or weather is left out by name.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.frames import from_carla
-from closedloop_plugin.core.xml_files import FARTHEST_M, LARGEST_ROUTES, LONGEST_M, parse_xml, xml_bytes
+from closedloop_plugin.core.xml_files import FARTHEST_M, LARGEST_ROUTES, LONGEST_M, MOST_POINTS, parse_xml, xml_bytes
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 Pose = tuple[float, float, float]  # x, y, yaw in the map frame
 _PLAIN = re.compile(r"\s*[+\-.0-9A-Za-z]+\s*", re.ASCII)  # float() also reads 9_0 and digits of other scripts
+VALIDATION_SET = "bench2drive_0.0.4_val"  # stem of the route file of Bench2Drive's set of version 0.0.4
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
@@ -45,8 +48,19 @@ class Weather:
 
 
 @dataclass(frozen=True)
+class RouteScenario:
+    """One scenario of a route."""
+
+    kind: str  # the type, e.g. "ParkingCutIn"
+    name: str
+    trigger: Pose
+    params: Mapping[str, Any]  # as Route.params
+    fault: str = ""  # why its elements cannot be read: no program may play it
+
+
+@dataclass(frozen=True)
 class Route:
-    """One route with its scenario. `scenario` is "" if it has none or several."""
+    """One route with its scenarios. `scenario` is "" if it has none or several."""
 
     id: str
     town: str
@@ -54,18 +68,38 @@ class Route:
     scenario: str  # the type, e.g. "ParkingCutIn"
     scenario_name: str
     trigger: Pose  # of the only scenario; otherwise the start
-    params: dict[str, Any] = field(default_factory=dict)  # floats, strings, (from, to), or Pose for locations
+    # Of the only scenario: floats, strings, (from, to), Pose for locations, and a list of attributes as a dict.
+    params: dict[str, Any] = field(default_factory=dict)
     weather: Weather = Weather()
     suite: str = ""  # name of the route file: ids are unique only within it
-    # Facts of the file, not in repr, by which programs' routes are identified: (type, name) of all its scenarios; why
-    # the route can only be scored ("" if it can be driven).
-    scenarios: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
-    undrivable: str = field(default="", repr=False, compare=False)
+    # All scenarios of the file. Not in repr, by which programs' routes are identified.
+    scenarios: tuple[RouteScenario, ...] = field(default=(), repr=False, compare=False)
 
     @cached_property
     def length(self) -> float:
         """Length of the polyline of the file's points, m."""
         return sum(math.dist(a, b) for a, b in zip(self.points, self.points[1:], strict=False))
+
+    @property
+    def played(self) -> tuple[RouteScenario, ...]:
+        """Its scenarios. Of a route with one, as its own fields have it: a copy may have another."""
+        if len(self.scenarios) > 1 or not self.scenario:
+            return self.scenarios
+        fault = self.scenarios[0].fault if self.scenarios else ""
+        return (RouteScenario(self.scenario, self.scenario_name, self.trigger, self.params, fault),)
+
+    @property
+    def triggers(self) -> tuple[Pose, ...]:
+        """The trigger points of its scenarios."""
+        return tuple(one.trigger for one in self.played if not one.fault)
+
+
+@dataclass(frozen=True)
+class RouteFile:
+    """Routes of a file or folder, and the reasons for which others of it are left out, by id."""
+
+    routes: list[Route]
+    left_out: dict[str, str]
 
 
 LOCATIONS = ("start_actor_flow", "end_actor_flow", "other_actor_location", "end_location")
@@ -79,29 +113,56 @@ KNOWN = NUMBERS | {*LOCATIONS, "direction", "trigger_point"}
 
 
 def read_routes(file: Path) -> list[Route]:
-    """All routes of a file, or of all *.xml of a folder, in their order.
+    """The readable routes of a file, or of all *.xml of a folder, in their order; see read_route_file."""
+    return read_route_file(file).routes
 
-    Raises DataError (file, route, field) for a malformed or repeated id, a malformed point or weather.
+
+def read_route_file(file: Path) -> RouteFile:
+    """All routes of a file, or of all *.xml of a folder. A bad route is left out, with file, field and reason.
+
+    Raises DataError if no route can be read, or if ids repeat.
     """
     file = Path(file)
     if not file.exists():
         raise Ad2Error(f"{file}: no such route file")
     files = sorted(file.glob("*.xml")) if file.is_dir() else [file]
-    routes = [route for one in files for route in _routes_of(one)]
+    routes: list[Route] = []
+    left_out: dict[str, DataError] = {}
+    for one in files:
+        for number, node in enumerate(_nodes_of(one), 1):
+            try:
+                routes.append(_route(one, node))
+            except DataError as exc:
+                left_out[_free_name(node.get("id") or f"number {number} of {one.name}", left_out)] = exc
     repeated = [name for name, times in Counter(route.id for route in routes).items() if times > 1]
     if repeated:
         expected = "an id for each route, as results are matched by it: number them, or split the file"
         raise DataError(file, f"route {repeated[0]}", "id", expected, f"{len(repeated)} repeated id(s)")
     if not routes:
-        raise DataError(file, None, "route", "at least one route")
-    return routes
+        raise next(iter(left_out.values()), DataError(file, None, "route", "at least one route"))
+    return RouteFile(routes, {name: str(exc) for name, exc in left_out.items()})
 
 
-def _routes_of(file: Path) -> list[Route]:
+def joined_routes(folder: Path) -> bytes:
+    """The routes of all *.xml of a folder as one file."""
+    root = ET.Element("routes")
+    for file in sorted(folder.glob("*.xml")):
+        root.extend(_nodes_of(file))
+    return ET.tostring(root, encoding="utf-8", xml_declaration=True)
+
+
+def _free_name(name: str, taken: Collection[str]) -> str:
+    """The name of a bad route in one line, with a number if another has it."""
+    name = " ".join(name.split())[:80]
+    numbered = (f"{name} ({n})" for n in itertools.count(2))
+    return next(free for free in itertools.chain((name,), numbered) if free not in taken)
+
+
+def _nodes_of(file: Path) -> list[ET.Element]:
     root = parse_xml(xml_bytes(file, "route file", LARGEST_ROUTES), file, "an XML route file")
     if root.tag != "routes":
         raise DataError(file, None, root.tag, "a <routes> element at the top")
-    return [_route(file, node) for node in root.findall("route")]
+    return root.findall("route")
 
 
 def select(routes: Iterable[Route], ids: Iterable[str]) -> list[Route]:
@@ -138,24 +199,25 @@ def _route(file: Path, node: ET.Element) -> Route:
     nodes = [*node.iterfind("waypoints/position")] or node.findall("waypoint")  # the latter: leaderboard 1
     points = [_place(file, row, p)[:2] for p in nodes]
     points = [p for i, p in enumerate(points) if i == 0 or p != points[i - 1]]  # InvadingTurn 2790 repeats one
-    if len(points) < 2:
-        raise DataError(file, row, "waypoints", "two positions or more", len(points))
-    scenarios = node.findall("scenarios/scenario")
-    kinds = [one.get("type") or "" for one in scenarios]
+    if not 2 <= len(points) <= MOST_POINTS:
+        raise DataError(file, row, "waypoints", f"two to {MOST_POINTS:,} positions", len(points))
+    scenarios = tuple(_scenario(file, row, one, points) for one in node.findall("scenarios/scenario"))
+    only = scenarios[0] if len(scenarios) == 1 else RouteScenario("", "", _start(points), {})
     route = Route(
         id=node.get("id", ""),
         town=node.get("town", ""),
         points=tuple(points),
-        scenario="",
-        scenario_name="",
-        trigger=_start(points),
+        scenario=only.kind,
+        scenario_name=only.name,
+        trigger=only.trigger,
+        params=dict(only.params),
         weather=_weather(file, row, node),
         suite=file.stem,
-        scenarios=tuple((kind, one.get("name") or kind) for kind, one in zip(kinds, scenarios, strict=True)),
+        scenarios=scenarios,
     )
     if not route.length <= LONGEST_M:
         raise DataError(file, row, "waypoints", f"a route of up to {LONGEST_M / 1000:g} km", f"{route.length:.0f} m")
-    return _with_scenario(file, row, route, scenarios)
+    return route
 
 
 def _start(points: Sequence[tuple[float, float]]) -> Pose:
@@ -163,28 +225,27 @@ def _start(points: Sequence[tuple[float, float]]) -> Pose:
     return x, y, math.atan2(to_y - y, to_x - x)
 
 
-def _with_scenario(file: Path, row: str, route: Route, scenarios: Sequence[ET.Element]) -> Route:
-    """The route with its only scenario, or with the reason for which it cannot be driven."""
-    if len(scenarios) != 1:
-        return replace(route, undrivable=f"{len(scenarios) or 'no'} scenarios; to drive it, exactly one is needed")
-    route = replace(route, scenario=route.scenarios[0][0], scenario_name=route.scenarios[0][1])
-    foreign = [c.tag for c in scenarios[0] if c.tag not in KNOWN and "value" not in c.attrib and "from" not in c.attrib]
-    if foreign:
-        return replace(route, undrivable=f"its scenario has <{foreign[0]}>, which no program here plays")
+def _scenario(file: Path, row: str, node: ET.Element, points: Sequence[tuple[float, float]]) -> RouteScenario:
+    """One scenario; with a fault it has no parameters, and its trigger is the start of the route."""
+    kind = node.get("type") or ""
+    found = RouteScenario(kind, node.get("name") or kind, _start(points), {})
     try:
-        trigger = scenarios[0].find("trigger_point")
+        trigger = node.find("trigger_point")
         if trigger is None:
             raise DataError(file, row, "trigger_point", "an element with x, y and yaw")
-        params = {c.tag: _param(file, row, c) for c in scenarios[0] if c.tag != "trigger_point"}
-        return replace(route, trigger=_place(file, row, trigger), params=params)
+        params = {c.tag: _param(file, row, c) for c in node if c.tag != "trigger_point"}
+        return replace(found, trigger=_place(file, row, trigger), params=params)
     except DataError as exc:
-        return replace(route, undrivable=str(exc))
+        return replace(found, fault=str(exc))
 
 
 def _weather(file: Path, row: str, node: ET.Element) -> Weather:
-    first = node.find("weathers/weather")
-    if first is None:
+    """The weather at the lowest route_percentage, which holds for the whole route; the default without any."""
+    listed = node.findall("weathers/weather")
+    if not listed:
         return Weather()
+    share = "route_percentage"
+    first = min(listed, key=lambda one: _number(file, row, one, share) if one.get(share) is not None else 0.0)
     names = [f.name for f in fields(Weather) if first.get(f.name) is not None]
     return Weather(**{name: _number(file, row, first, name) for name in names})
 
@@ -192,9 +253,12 @@ def _weather(file: Path, row: str, node: ET.Element) -> Weather:
 def _param(file: Path, row: str, node: ET.Element) -> Any:
     if node.tag in LOCATIONS:
         return _place(file, row, node)
-    if "from" in node.attrib:
+    known = node.tag in KNOWN
+    if "from" in node.attrib and (known or "to" in node.attrib):
         return _number(file, row, node, "from"), _number(file, row, node, "to")
     value = node.get("value")
+    if value is None and not known:
+        return dict(node.attrib)  # such as <objects a="id=... x=..." b="..."/>
     if value is None:
         raise DataError(file, row, node.tag, "a value, or from and to", dict(node.attrib))
     if node.tag == "direction" and value not in DIRECTIONS:

@@ -12,6 +12,7 @@ LARGEST_ROUTES = 32 << 20  # bytes of a file
 LARGEST_MAP = 128 << 20  # bytes: room for a large town, with thousands of roads
 FARTHEST_M = 1e6  # largest absolute coordinate
 LONGEST_M = 100_000.0  # of a route or a road
+MOST_POINTS = 60_000  # of a route: 100 km with a point every 2 m have 50,000
 
 
 def xml_bytes(file: Path, kind: str, most: int) -> bytes:

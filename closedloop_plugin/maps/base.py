@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.routes import Pose
 from closedloop_plugin.core.state import StopLine
+
+CORRIDOR = "corridor"  # the topology without a junction
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class RoadLayout:
     `left` and `right`: numbers of further lanes of the ego's direction beside its lane; `oncoming`: opposite lanes.
     """
 
-    topology: str = "corridor"  # corridor | junction | merge | diverge
+    topology: str = CORRIDOR  # corridor | junction | merge | diverge
     left: int = 0
     right: int = 0
     oncoming: int = 1
@@ -56,3 +59,4 @@ class RoadMap:
     experimental: bool = False  # unsound topology: excluded from headline means
     invented: tuple[str, ...] = ()  # parts without a source; () for a town file
     facts: dict[str, Any] = field(default_factory=dict)  # for scenario programs: table in docs/closed-loop.md
+    facts_at: dict[Pose, dict[str, Any]] = field(default_factory=dict)  # of a town: by trigger point, if it has several

@@ -18,6 +18,8 @@ from closedloop_plugin.maps.plan import MapPlan
 from closedloop_plugin.maps.towns.town_road import town_road
 from lmms_eval_ad2.errors import Ad2Error
 
+DIFFERENCE = 1 / 3  # between the lengths of path and polyline, at most, as a share of the latter
+WAY_OUT = "use its town's map: --towns DIR"
 BUILDERS = {"corridor": corridor, "junction": junction, "merge": merge, "diverge": diverge}
 
 # Parts of a map that no route file contains. `pieces` gives the origin of the ego's own path.
@@ -42,12 +44,26 @@ def road_for(route: Route, layout: RoadLayout, *, town: Path | None = None, fold
 
 
 def plan_for(route: Route, layout: RoadLayout) -> MapPlan:
-    """The plan of the layout's builder. Raises Ad2Error for an invalid layout."""
+    """The plan of the layout's builder. Raises Ad2Error for an invalid layout, and for a route that has no such map."""
     if layout.topology not in BUILDERS:
         raise Ad2Error(f"layout topology {layout.topology!r}: known are {', '.join(BUILDERS)}")
     if layout.arms not in (3, 4) or min(layout.left, layout.right, layout.oncoming) < 0 or layout.lane_width < 2.5:
         raise Ad2Error(f"{layout}: 3 or 4 arms, no negative lane counts, lanes of 2.5 m or more")
-    return BUILDERS[layout.topology](route, layout)
+    try:
+        plan = BUILDERS[layout.topology](route, layout)
+    except (ValueError, ArithmeticError, IndexError) as exc:  # LinAlgError is a ValueError
+        raise Ad2Error(f"route {route.id} has no map: its points cannot be joined ({exc}); {WAY_OUT}") from exc
+    _check_length(route, float(np.hypot(*np.diff(plan.path, axis=0).T).sum()))
+    return plan
+
+
+def _check_length(route: Route, path_m: float) -> None:
+    """Raise Ad2Error for a path that the points do not determine: loops between them, or a part that it lacks."""
+    if not abs(path_m - route.length) <= DIFFERENCE * route.length:
+        raise Ad2Error(
+            f"route {route.id} has no map: a path through its {len(route.points)} points has {path_m:.0f} m, their "
+            f"polyline {route.length:.0f} m, which differ by more than a third; {WAY_OUT}"
+        )
 
 
 def _built(route: Route, layout: RoadLayout, folder: Path) -> RoadMap:

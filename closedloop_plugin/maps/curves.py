@@ -12,10 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from closedloop_plugin.core.frames import to_ego, wrap
+from closedloop_plugin.maps.dubins import dubins_word
 
 Pose = tuple[float, float, float]  # x, y, yaw
 STRAIGHT = 1e-6  # 1/m: a flatter arc is a line
+NOWHERE_M = 1e-6  # places closer than this are the same
 IN_LINE_M = 1e-3  # a gap with a smaller lateral offset is bridged by a straight line
+DETOUR = 1.5  # length of a biarc per metre of its chord, at most; a quarter turn has 1.11, a half turn 1.57
+TURNING_M = 4.0, 12.0  # smallest and largest radius of the arcs that bridge a gap if no fillet or biarc does
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,14 @@ def line(start: Pose, distance: float) -> Chain:
 
 
 def arc_through(start: Pose, x: float, y: float) -> CurveSegment:
-    """The arc tangent to `start` that ends at (x, y); a line if the point lies straight ahead."""
+    """The arc tangent to `start` that ends at (x, y); a line if the point lies straight ahead.
+
+    Raises ValueError for the start itself and for a point straight behind, to which no arc leads.
+    """
     ahead, left = seen_from(start, x, y)
     square = ahead * ahead + left * left
+    if square < NOWHERE_M**2 or (ahead < 0 and abs(left) < STRAIGHT * square / 2):
+        raise ValueError(f"no arc leads from {start} to ({x}, {y})")
     # In the frame of `start` the end is (u, v): curvature k = 2 v / (u^2 + v^2), change of yaw 2 atan2(v, u).
     curvature = 2.0 * left / square
     if abs(curvature) < STRAIGHT:
@@ -87,7 +96,10 @@ def arc_through(start: Pose, x: float, y: float) -> CurveSegment:
 
 
 def biarc(start: Pose, end: Pose) -> Chain:
-    """Two arcs with a common tangent where they meet, of equal tangent lengths d."""
+    """Two arcs with a common tangent where they meet, of equal tangent lengths d.
+
+    Raises ValueError if they do not exist: the poses are at one place, or one arc would turn on the spot.
+    """
     # With unit tangents t1, t2, v = q - p and t = t1 + t2, the control points p + d t1 and q - d t2 must be 2 d apart:
     # 2 (1 - t1.t2) d^2 + 2 (v.t) d - v.v = 0 (Bolton 1975). The arcs meet in the middle of the control points.
     p, q = np.array(start[:2]), np.array(end[:2])
@@ -98,6 +110,8 @@ def biarc(start: Pose, end: Pose) -> Chain:
     a = 2.0 * (1.0 - float(t1 @ t2))
     b, c = 2.0 * float(v @ t), -float(v @ v)
     d = -c / b if a < 1e-9 and abs(b) > 1e-9 else (-b + math.sqrt(b * b - 4.0 * a * c)) / (2.0 * max(a, 1e-9))
+    if not 0.0 < d < math.inf:
+        raise ValueError(f"no biarc leads from {start} to {end}")
     middle = 0.5 * (p + q + d * (t1 - t2))
     first = arc_through(start, float(middle[0]), float(middle[1]))
     last = arc_through(first.end, float(q[0]), float(q[1]))
@@ -129,11 +143,35 @@ def fillet(start: Pose, end: Pose, lead: float = 2.0) -> Chain | None:
 
 
 def join(start: Pose, end: Pose, lead: float = 2.0) -> Chain:
-    """The curve that bridges a gap: a straight line if the poses are in line, else a fillet, else a biarc."""
+    """The curve that bridges a gap; it exists for any two poses, and is empty if they are equal.
+
+    A straight line if the poses are in line, else a fillet, else a biarc without a loop or detour, else the shortest
+    curve of arcs that a car can drive.
+    """
     ahead, left = seen_from(start, end[0], end[1])
-    if abs(left) < IN_LINE_M and ahead > 0 and abs(wrap(end[2] - start[2])) < 1e-4:
-        return line(start, ahead)
-    return fillet(start, end, lead) or biarc(start, end)
+    if abs(left) < IN_LINE_M and ahead >= 0 and abs(wrap(end[2] - start[2])) < 1e-4:
+        return line(start, ahead) if ahead > NOWHERE_M else ()
+    return fillet(start, end, lead) or bend_between(start, end)
+
+
+def bend_between(start: Pose, end: Pose) -> Chain:
+    """The biarc, if it exists and makes neither a loop nor a detour, else the shortest curve of arcs."""
+    try:
+        chain = biarc(start, end)
+    except ValueError:
+        return _shortest(start, end)
+    loops = any(abs(s.length * s.curvature) > math.pi for s in chain)
+    direct = length(chain) <= DETOUR * math.dist(start[:2], end[:2])
+    return chain if direct and not loops else _shortest(start, end)
+
+
+def _shortest(start: Pose, end: Pose) -> Chain:
+    radius = min(max(math.dist(start[:2], end[:2]) / 4, TURNING_M[0]), TURNING_M[1])
+    chain: list[CurveSegment] = []
+    for side, size in dubins_word(start, end, radius):
+        if size * radius > NOWHERE_M:
+            chain.append(CurveSegment(*(chain[-1].end if chain else start), size * radius, side / radius))
+    return tuple(chain)
 
 
 def reverse(chain: Sequence[CurveSegment]) -> Chain:

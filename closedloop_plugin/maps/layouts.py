@@ -5,7 +5,10 @@ Derived from the geometry of the routes (starts and ends of flows in the ego's f
 
 from __future__ import annotations
 
-from closedloop_plugin.maps.base import RoadLayout
+from collections.abc import Sequence
+from dataclasses import replace
+
+from closedloop_plugin.maps.base import CORRIDOR, RoadLayout
 
 AROUND = RoadLayout(left=1)  # an obstacle ahead, a lane of the ego's direction to pass on the left
 TWO_WAYS = RoadLayout()  # an obstacle ahead, passable only in the oncoming lane
@@ -61,3 +64,37 @@ LAYOUTS: dict[str, RoadLayout] = {
     "VehicleTurningRoutePedestrian": YIELD,
     "YieldToEmergencyVehicle": RoadLayout(right=1),
 }
+
+# Types of Fail2Drive without a program here, on the road of the type of their Base route: a pair differs in its actors.
+KIN: dict[str, str] = {
+    "BadParkingObstacle": "ParkedObstacle",
+    "BadParkingObstacleTwoWays": "ParkedObstacleTwoWays",
+    "ConstructionObstaclePedestrian": "ConstructionObstacle",
+    "CustomObstacleTwoWays": "ParkedObstacleTwoWays",
+    "HardBrakeNoLights": "HardBreakRoute",
+    "NormalVehicleRunningRedLight": "OppositeVehicleRunningRedLight",
+    "NormalVehicleTakingPriority": "OppositeVehicleTakingPriority",
+    "PermutedConstructionObstacle": "ConstructionObstacle",
+    "PermutedConstructionObstacleTwoWays": "ConstructionObstacleTwoWays",
+}
+
+
+def layout_of(kinds: Sequence[str]) -> RoadLayout:
+    """One road for scenarios of these types: the lanes of all, and the junction of the only one that has one.
+
+    Raises ValueError if several have one. Unknown types have the default layout.
+    """
+    layouts = [LAYOUTS.get(KIN.get(kind, kind), RoadLayout()) for kind in kinds] or [RoadLayout()]
+    special = [one for one in layouts if one.topology != CORRIDOR]
+    if len(special) > 1:
+        raise ValueError(f"{len(special)} of {kinds} need a junction of their own")
+    parking = {one.parking for one in layouts} - {""}
+    return replace(
+        special[0] if special else layouts[0],
+        left=max(one.left for one in layouts),
+        right=max(one.right for one in layouts),
+        oncoming=max(one.oncoming for one in layouts),
+        shoulder=any(one.shoulder for one in layouts),
+        parking=parking.pop() if len(parking) == 1 else "both" if parking else "",
+        bicycle=any(one.bicycle for one in layouts),
+    )

@@ -48,6 +48,8 @@ class RouteSelection:
     alone: bool = False  # programs replace the standard scenarios of their routes
     draws: Mapping[str, int] = field(default_factory=dict)  # route id -> seed of the played draw of its program
     fresh: bool = False  # repetitions are other draws instead
+    left_out: Mapping[str, str] = field(default_factory=dict)  # reasons of the routes that no mean includes, by id
+    not_played: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # route id -> scenario -> reason
 
 
 @dataclass(frozen=True)
@@ -220,4 +222,6 @@ def _selection_json(selection: RouteSelection) -> dict[str, Any]:
         "asked": [r.id for r in selection.routes] or selection.all_ids,
         "repetitions": selection.repetitions,
         "shard": selection.shard,
+        **({"left_out": dict(selection.left_out)} if selection.left_out else {}),
+        **({"not_played": {k: dict(v) for k, v in selection.not_played.items()}} if selection.not_played else {}),
     }

@@ -22,7 +22,7 @@ from closedloop_plugin.scoring.ability import of_type
 from closedloop_plugin.scoring.margins import SafetyMargins
 from closedloop_plugin.scoring.metric_log import MetricLog
 from closedloop_plugin.scoring.referee.referee import Referee
-from closedloop_plugin.worlds.base import InvalidScene, World, shown_by
+from closedloop_plugin.worlds.base import InvalidScene, World, not_played_in, shown_by
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import file_sha256
@@ -191,6 +191,8 @@ class Episode:
         known: dict[str, Any] = {
             "system_s": system_s, "counts": dict(self.controls.counts), "decisions": self.controls.finish(),
         }  # fmt: skip
+        if left := not_played_in(self.world):
+            known["world"] = {**record.world, "not_played": dict(left)}
         if self.referee and self.truth:
             outcome, truth, road = self.referee.outcome(), self.truth, self.world.road
             known |= {

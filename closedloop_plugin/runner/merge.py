@@ -22,6 +22,8 @@ from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.shards import RunShard, shards_text
 from lmms_eval_ad2.storage.identity import COMMIT, RUN, all_commits, refuse_unlike
 
+BY_ROUTE = ("left_out", "not_played")  # keys of a selection with values by route
+
 _FILES = ("metric_info", "tracks")  # frames are not copied: they may be large, and scoring does not use them
 
 
@@ -81,8 +83,15 @@ def _selection(runs: Mapping[Path, Mapping[str, Any]], folders: Sequence[Path]) 
         "asked": [route for route in routes if route in asked],
         "repetitions": max(asked_repetitions(folder, run["selection"]) for folder, run in runs.items()),
         "merged": [str(folder) for folder in folders],
+        **_by_route([*runs.values()]),
         **_training([*runs.values()]),
     }
+
+
+def _by_route(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The routes that are left out, and the scenarios that are not played, of all runs together."""
+    found = {name: {k: v for run in runs for k, v in run["selection"].get(name, {}).items()} for name in BY_ROUTE}
+    return {name: values for name, values in found.items() if values}
 
 
 def _training(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.layouts import LAYOUTS
 
@@ -152,12 +151,3 @@ _TYPES = (
     _type("VanillaSignalizedTurnEncounterRedLight", "turn", (SIGNS,), "a turn after a red light", light="red"),
 )  # fmt: skip
 CATALOGUE: Mapping[str, ScenarioType] = MappingProxyType({t.name: t for t in _TYPES})
-
-
-def undrivable(route: Route) -> str:
-    """Why no program here can play a route's scenario, so that the route can only be scored; "" if one can."""
-    info = CATALOGUE.get(route.scenario)
-    if route.undrivable or info is None:
-        return route.undrivable or f"no program for scenario type {route.scenario!r}"
-    lacking = [name for name in info.needs if name not in route.params]
-    return f"a {route.scenario} needs {' and '.join(lacking)} (x, y, z) in its scenario" if lacking else ""

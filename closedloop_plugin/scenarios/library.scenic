@@ -31,6 +31,7 @@ class Wheeled(Car):
     """A vehicle of any `kind`."""
     kind: "car"
     role: stage.role
+    part: stage
     lamps: set()
     doors: set()
     rail: None
@@ -45,6 +46,7 @@ class Walker(Pedestrian):
     """A pedestrian, child or animal, by its `kind`."""
     kind: "pedestrian"
     role: stage.role
+    part: stage
     lamps: set()
     doors: set()
     rail: None
@@ -59,6 +61,7 @@ class Thing(PropBase):
     """An object: cone, barrier, debris, or one that hides a pedestrian."""
     kind: "blocker"
     role: stage.role
+    part: stage
     lamps: set()
     doors: set()
     rail: None

@@ -16,10 +16,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from closedloop_plugin.core.routes import VALIDATION_SET, Route
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from lmms_eval_ad2.errors import Ad2Error
 
 VARIANTS = ("v0.0.3", "v0.0.4")
+
+
+def signs_variant(routes: Sequence[Route]) -> str:
+    """The variant of Traffic_Signs that is published for these routes: v0.0.4 for the set of that version."""
+    return VARIANTS[any(route.suite == VALIDATION_SET for route in routes)]
 
 
 @dataclass(frozen=True)

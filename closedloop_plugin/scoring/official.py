@@ -195,6 +195,7 @@ def _extras(r: EpisodeRecord) -> dict[str, Any]:
         "seed": r.seed,
         "map": {name: r.map.get(name) for name in ("source", "sha256")},
         "counts": dict(r.counts),
+        **({"not_played": dict(left)} if (left := r.world.get("not_played")) else {}),
     }
 
 

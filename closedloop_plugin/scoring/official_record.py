@@ -57,6 +57,7 @@ class OfficialRecord:
     replaced: bool = False  # a program took the place of the standard scenario: tests no ability
     fault: str = ""  # what kept the episode from being driven (core.state.Fault): excluded from all means
     reason: str = ""  # of the fault
+    not_played: Mapping[str, str] = field(default_factory=dict)  # reasons by scenario of its route that was left out
 
     @property
     def key(self) -> tuple[str, int]:
@@ -191,6 +192,9 @@ def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
     fault, reason = raw.get("fault", ""), raw.get("reason", "")
     if fault not in ("", *Fault):
         raise DataError(file, row, "ad2.fault", f"one of {', '.join(Fault)}, or nothing", fault)
+    not_played = raw.get("not_played", {})
+    if not isinstance(not_played, dict) or not all(isinstance(v, str) for v in not_played.values()):
+        raise DataError(file, row, "ad2.not_played", "an object of texts", not_played)
     return {
         "origin": origin,
         "fault": str(fault),
@@ -200,4 +204,5 @@ def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
         "junctions_passed": junctions,
         "experimental": experimental,
         "replaced": replaced,
+        "not_played": not_played,
     }

@@ -26,7 +26,6 @@ exceed 100. Intervals have 95 % coverage and cluster by route (lmms_eval_ad2/met
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -35,7 +34,15 @@ from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, partial_note, skill_score, skills
+from closedloop_plugin.scoring.ability import (
+    AbilityScore,
+    Junctions,
+    of_type,
+    partial_note,
+    signs_variant,
+    skill_score,
+    skills,
+)
 from closedloop_plugin.scoring.ceilings import beside
 from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sample_intervals
@@ -44,9 +51,10 @@ from closedloop_plugin.scoring.driving import driving_score, latest, success_rat
 from closedloop_plugin.scoring.efficiency import percents, route_efficiency
 from closedloop_plugin.scoring.faulted import faulted_facts, faulted_notes
 from closedloop_plugin.scoring.junction_bounds import known_bounds
+from closedloop_plugin.scoring.not_played import not_played_note
 from closedloop_plugin.scoring.official_record import REPLACED, OfficialRecord
+from closedloop_plugin.scoring.one_run import check_routes, is_foreign, one_origin
 from closedloop_plugin.scoring.provenance import provenance
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import (
     METHOD,
     NOT_NEGATIVE,
@@ -131,7 +139,7 @@ def summarise(
     metric_hz: float | None = None,
     comfort_mode: str = "official",
     junctions: Junctions | None = None,
-    traffic_signs: str = "v0.0.3",
+    traffic_signs: str | None = None,
     identity: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """All scores with intervals and counts as JSON values; keys: see the module.
@@ -139,11 +147,12 @@ def summarise(
     `metric_info`: motion by (route id, repetition); without it, the comfort stored in our own records is used.
     `metric_hz`: samples per second in `metric_info`, for records that do not store it (default: by the numbers of the
     ticks, at the profile's rate).
-    `junctions`: see ability.Junctions; besides the known bounds. `identity`: of the run's run.json, for "provenance".
+    `junctions`: see ability.Junctions; besides the known bounds. `identity`: of run.json, for "provenance".
     Raises Ad2Error for records of several runs, of another profile or route file.
     """
-    options = ScoringOptions(profile, comfort_mode, traffic_signs, {**known_bounds(routes), **(junctions or {})})
-    origin = _one_origin(records, profile)
+    signs = traffic_signs or signs_variant(routes)
+    options = ScoringOptions(profile, comfort_mode, signs, {**known_bounds(routes), **(junctions or {})})
+    origin = one_origin(records, profile)
     chosen = _chosen(records, routes, repetitions)
     intervals_s = sample_intervals(chosen.records, metric_info, metric_hz, profile.hz)
     comfort, comfort_notes = comforts(chosen.records, metric_info, comfort_mode, intervals_s)
@@ -191,7 +200,7 @@ def _chosen(records: Sequence[OfficialRecord], routes: Sequence[Route], repetiti
     by_id = {route.id: route for route in routes}
     kept, duplicates = latest(records)
     scored = {key: r for key, r in kept.items() if key[0] in by_id and key[1] < repetitions}
-    _check_routes(kept, scored, by_id, repetitions)
+    check_routes(kept, scored, by_id, repetitions)
     experimental = frozenset(key[0] for key, r in scored.items() if r.experimental)
     faulted = {key: r for key, r in scored.items() if r.fault}
     return _ChosenRecords(routes, repetitions, scored, duplicates, len(kept) - len(scored), experimental, faulted)
@@ -261,44 +270,6 @@ def _part(table: _ScoreTable, keys: Sequence[Key]) -> _ScoreTable:
     return _table(table.routes, [key for key in keys if key in own], table.records, table.comforts, table.options)
 
 
-def _one_origin(records: Sequence[OfficialRecord], profile: Profile) -> dict[str, Any]:
-    """Origin of the records; {} for official files, which do not store it. Records of several runs are rejected."""
-    origins = {json.dumps(dict(r.origin), sort_keys=True) for r in records}
-    if len(origins) > 1:
-        raise Ad2Error(f"results of different runs cannot be averaged; found {', '.join(sorted(origins))}")
-    origin: dict[str, Any] = json.loads(origins.pop()) if origins else {}
-    if origin.get("profile", profile.name) != profile.name:
-        raise Ad2Error(
-            f"these results were driven under profile {origin['profile']}, not {profile.name}: use that profile"
-        )
-    return origin
-
-
-def _check_routes(
-    kept: Mapping[Key, OfficialRecord], scored: Mapping[Key, OfficialRecord], routes: Mapping[str, Route], n: int
-) -> None:
-    """Reject a wrong route file: route ids are unique only within one file."""
-    if kept and not scored:
-        example = next(iter(kept.values()))
-        raise Ad2Error(
-            f"none of the {len(kept)} records is of a route in the route file within {n} repetition(s); the first is "
-            f"route {example.route_id}, repetition {example.repetition}. Is this the route file that was driven?"
-        )
-    if scored and all(_foreign(r, routes[key[0]]) for key, r in scored.items()):
-        raise Ad2Error("every record names another town or scenario than its route: this is not the route file driven")
-
-
-def _foreign(record: OfficialRecord, route: Route) -> bool:
-    """Whether a record names another town, or neither the name nor the type of its route's scenario.
-
-    Of a route with several scenarios, which none of our results has, a record may name anything.
-    """
-    known = {part for one in route.scenarios or ((route.scenario, route.scenario_name),) for part in one if part}
-    named = {record.scenario_name, record.scenario}
-    other_scenario = len(route.scenarios) <= 1 and known and record.scenario and not known & named
-    return bool(other_scenario or (record.town and record.town != route.town))
-
-
 def _experimental(
     chosen: _ChosenRecords, comforts: Mapping[Key, float], options: ScoringOptions
 ) -> dict[str, Any] | None:
@@ -361,7 +332,7 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
     empty = [name for name, skill in table.skills.items() if not skill.values]
     gaps = sorted({gap for r in records for gap in r.gaps if gap != "town_name"})
     replaced = sum(r.replaced for r in records)
-    foreign = [r.route_id for key, r in table.records.items() if _foreign(r, table.routes[key[0]])]
+    foreign = [r.route_id for key, r in table.records.items() if is_foreign(r, table.routes[key[0]])]
     speeds = {r.route_id: r.infractions["min_speed_infractions"] for r in records}
     no_percent = [route for route, texts in speeds.items() if len(percents(texts)) < len(texts)]
     versions = sorted({r.version for r in records if r.version})
@@ -380,6 +351,7 @@ def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
         (replaced, f"{replaced} of {len(records)} record(s) test no ability: {REPLACED}"),
         (empty and replaced < len(records), f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
         (signs.partial, partial_note(table.skills, table.options.traffic_signs)),
+        (without := not_played_note({r.route_id: r.not_played for r in records}), without),
     ]  # fmt: skip
     return [text for condition, text in notes if condition]
 

@@ -1,13 +1,17 @@
-"""Suites: named lists of routes. The licence of Bench2Drive's route file forbids shipping it; users add it once.
+"""Suites: named lists of routes. Route files of benchmarks are not shipped; users add them once to HOME/routes.
 
     demo              six short routes of this package (demo_routes.xml), to try everything out; not a benchmark
     embedded220       Bench2Drive's 220 routes in the embedded world; never reported as Bench2Drive scores
     bench2drive220    the same routes in CARLA
+    embedded220v4     the 220 routes of Bench2Drive's set of version 0.0.4, in the embedded world
+    bench2drive220v4  the same routes in CARLA
+    fail2drive        Fail2Drive's 100 pairs of routes, in either world
+    longest6          the 36 routes of Longest6 v2, in either world
     FILE              a route XML file; its stem is the name of the suite
     FOLDER            Scenic programs, each of which contains its route, see programs.py
     threats220_late   such a folder that is shipped, see shipped_threats.py
 
-Route file of embedded220 and bench2drive220: $AD2_BENCH2DRIVE_ROUTES, else HOME/routes/bench2drive220.xml.
+$AD2_BENCH2DRIVE_ROUTES may name the route file of embedded220 and bench2drive220.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from closedloop_plugin.core.routes import Route, read_routes
+from closedloop_plugin.core.routes import VALIDATION_SET, Route, joined_routes, read_route_file
 from closedloop_plugin.suites import programs
 from closedloop_plugin.suites.played_draws import PlayedDraw
 from closedloop_plugin.suites.shipped_threats import shipped_folder, shipped_names
@@ -28,8 +32,41 @@ from lmms_eval_ad2.storage.files import atomic_write_bytes, file_sha256
 BENCH2DRIVE = "bench2drive220"
 EMBEDDED = "embedded220"
 VARIABLE = "AD2_BENCH2DRIVE_ROUTES"
-SOURCE = "github.com/Thinklab-SJTU/Bench2Drive, leaderboard/data/bench2drive220.xml"
 DEMO = Path(__file__).with_name("demo_routes.xml")
+
+
+@dataclass(frozen=True)
+class NamedSuite:
+    """A suite of a benchmark. stem: of its file in HOME/routes; given: file or folder of routes, from `source`; world:
+    the only one in which it runs under this name, "" for any."""
+
+    name: str
+    stem: str
+    given: str
+    source: str
+    world: str = ""
+
+    @property
+    def how(self) -> str:
+        """The command that adds its file."""
+        own_name = Path(self.given).stem == self.stem
+        return f"ad2 drive routes add {self.given}" + ("" if own_name else f" --name {self.stem}")
+
+
+_DATA = "github.com/Thinklab-SJTU/Bench2Drive, leaderboard/data/"
+_B2D, _V4 = f"{BENCH2DRIVE}.xml", f"{VALIDATION_SET}.xml"
+NAMED = {
+    one.name: one
+    for one in (
+        NamedSuite(EMBEDDED, BENCH2DRIVE, _B2D, _DATA + _B2D, "embedded"),
+        NamedSuite(BENCH2DRIVE, BENCH2DRIVE, _B2D, _DATA + _B2D, "carla"),
+        NamedSuite("embedded220v4", VALIDATION_SET, _V4, _DATA + _V4, "embedded"),
+        NamedSuite("bench2drive220v4", VALIDATION_SET, _V4, _DATA + _V4, "carla"),
+        NamedSuite("fail2drive", "fail2drive", "DIR", "github.com/autonomousvision/fail2drive: DIR, its route files"),
+        NamedSuite("longest6", "longest6", "DIR", "github.com/kesai-labs/lead: DIR, its files of Longest6 v2"),
+    )
+}
+RESERVED = ("demo", *NAMED)  # not for folders of programs, nor for files of others
 
 
 @dataclass(frozen=True)
@@ -56,9 +93,9 @@ def suite(name: str, world: str | None = "embedded", *, argument: str = "--suite
     """
     if name == "demo":
         return _suite("demo", DEMO)
-    if name in (EMBEDDED, BENCH2DRIVE):
-        _fits(name, world)
-        return _suite(name, _bench2drive())
+    if name in NAMED:
+        _fits(NAMED[name], world)
+        return _suite(name, _file_of(NAMED[name]))
     added = routes_home() / f"{name}.xml"
     if "/" not in name and added.is_file() and not Path(name).is_file():
         return _suite(name, added)
@@ -67,31 +104,32 @@ def suite(name: str, world: str | None = "embedded", *, argument: str = "--suite
         file = shipped_folder(name, data_home()) or file
     if file.is_dir():
         found = programs.read(file, routes_of)
-        if found.name in ("demo", EMBEDDED, BENCH2DRIVE):
+        if found.name in RESERVED:
             raise Ad2Error(f"{file}: a folder of this name would be confused with another suite; rename it")
         return Suite(
             name=found.name, routes=found.routes, sha256=found.sha256, programs=found.programs,
             left_out=found.left_out, draws=found.draws, alone=found.alone,
         )  # fmt: skip
     if not file.is_file():
-        added_names = (f.stem for f in routes_home().glob("*.xml"))
-        known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *shipped_names(), *added_names})
+        known = sorted({*RESERVED, *shipped_names(), *(f.stem for f in routes_home().glob("*.xml"))})
         near = difflib.get_close_matches(name, known, 1)
         meant = f"did you mean '{near[0]}'? " if near else ""
         what = "no such suite, route file or folder of programs"
         raise Ad2Error(f"{argument} {name}: {what}; {meant}suites: {', '.join(known)}")
-    if file.stem in ("demo", EMBEDDED) or (file.stem == BENCH2DRIVE and world == "embedded"):
+    taken = NAMED.get(file.stem)
+    if file.stem == "demo" or (taken and taken.stem != file.stem) or (taken and taken.world and taken.world != world):
+        use = _in_world(taken, world).name if taken else "demo"
         raise Ad2Error(
-            f"{file}: a file of this name would be confused with another suite; rename it, or use {argument} {EMBEDDED}"
+            f"{file}: a file of this name would be confused with another suite; rename it, or use {argument} {use}"
         )
     return _suite(file.stem, file)
 
 
 def routes_of(name: str) -> tuple[Route, ...]:
-    """Routes of a suite by its name in a program; both names of Bench2Drive are accepted in any world."""
+    """Routes of a suite by its name in a program; both names of Bench2Drive's sets are accepted in any world."""
     if name != "demo" and Path(name).is_dir():
         raise Ad2Error(f"{name} is a folder; expected a suite of routes, or a route file")
-    return suite(EMBEDDED if name == BENCH2DRIVE else name, None).routes
+    return suite(name, None).routes
 
 
 def route_of(program: Path, given: str | None = None) -> Route | None:
@@ -103,17 +141,25 @@ def route_of(program: Path, given: str | None = None) -> Route | None:
 
 
 def add_routes(file: Path, name: str | None = None) -> Path:
-    """Check a route file and copy it to the data home as `name` (default: its stem). Returns the new path."""
-    name = name or Path(file).stem
+    """Check a route file, or the *.xml of a folder, and copy it to the data home as one file. Returns the new path.
+
+    name: of the suite (default: the stem of the file, or the folder's name).
+    """
+    file = Path(file)
+    name = name or (file.absolute().name if file.is_dir() else file.stem)
     plain = name.replace("_", "").replace("-", "").replace(".", "").isalnum() and not name.startswith(".")
-    if not plain or name in ("demo", EMBEDDED):
+    taken = name in RESERVED and (name == "demo" or NAMED[name].stem != name)
+    if not plain or taken:
         raise Ad2Error(f"--name {name}: letters, digits, '_', '-' and '.' only, and not the name of a built-in suite")
-    if Path(file).is_dir():
-        raise Ad2Error(f"{file}: a folder; add its route files one by one (ad2 drive score --routes takes folders)")
-    read_routes(file)
+    read_route_file(file)
     target = routes_home() / f"{name}.xml"
-    atomic_write_bytes(target, Path(file).read_bytes())
+    atomic_write_bytes(target, joined_routes(file) if file.is_dir() else file.read_bytes())
     return target
+
+
+def named_after(file: Path) -> str:
+    """The name of the suite of a file in the data home, in the embedded world."""
+    return next((one.name for one in NAMED.values() if one.stem == file.stem and one.world != "carla"), file.stem)
 
 
 def data_home() -> Path:
@@ -127,25 +173,32 @@ def routes_home() -> Path:
     return data_home() / "routes"
 
 
-def _fits(name: str, world: str | None) -> None:
-    if world is None:
+def _fits(named: NamedSuite, world: str | None) -> None:
+    if world is None or named.world in ("", world) or (named.world == "carla" and world != "embedded"):
         return
-    if name == BENCH2DRIVE and world == "embedded":
-        raise Ad2Error(f"--suite {BENCH2DRIVE} is for CARLA; in the embedded world use --suite {EMBEDDED}")
-    if name == EMBEDDED and world != "embedded":
-        raise Ad2Error(f"--suite {EMBEDDED} is for the embedded world; with --world {world} use --suite {BENCH2DRIVE}")
+    where = "CARLA" if named.world == "carla" else f"the {named.world} world"
+    here = "in the embedded world" if world == "embedded" else f"with --world {world}"
+    raise Ad2Error(f"--suite {named.name} is for {where}; {here} use --suite {_in_world(named, world).name}")
 
 
-def _bench2drive() -> Path:
-    given = os.environ.get(VARIABLE)
-    file = Path(given) if given else routes_home() / f"{BENCH2DRIVE}.xml"
+def _in_world(named: NamedSuite, world: str | None) -> NamedSuite:
+    """The suite of the same routes in that world."""
+    wanted = "embedded" if world in (None, "embedded") else "carla"
+    return next((one for one in NAMED.values() if one.stem == named.stem and one.world in ("", wanted)), named)
+
+
+def _file_of(named: NamedSuite) -> Path:
+    given = os.environ.get(VARIABLE) if named.stem == BENCH2DRIVE else None
+    file = Path(given) if given else routes_home() / f"{named.stem}.xml"
     if not file.is_file():
+        variable = f" (or set {VARIABLE} to the file)" if named.stem == BENCH2DRIVE else ""
         raise Ad2Error(
-            f"{file}: Bench2Drive's route file is missing (its licence forbids shipping it). Get it from {SOURCE}, "
-            f"then: ad2 drive routes add bench2drive220.xml (or set {VARIABLE} to the file)"
+            f"{file}: the routes of {named.name} are not here, and not shipped. Get them from {named.source}, then: "
+            f"{named.how}{variable}"
         )
     return file
 
 
 def _suite(name: str, file: Path) -> Suite:
-    return Suite(name, tuple(read_routes(file)), file_sha256(file))
+    found = read_route_file(file)
+    return Suite(name, tuple(found.routes), file_sha256(file), left_out=found.left_out)

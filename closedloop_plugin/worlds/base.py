@@ -59,6 +59,13 @@ def shown_by(world: World) -> tuple[str, ...]:
     return tuple(getattr(world, "shown", ()))
 
 
+def not_played_in(world: World) -> Mapping[str, str]:
+    """Reasons by the names of the scenarios of its route without which the world runs the episode: its attribute
+    `not_played`, if any."""
+    found: Mapping[str, str] = getattr(world, "not_played", {})
+    return found
+
+
 class World(Protocol):
     """One simulator. Calls: reset, step*, then reset again or close. Main thread only, one episode at a time.
 

@@ -21,7 +21,7 @@ from closedloop_plugin.maps.plan import TOWN_LIMIT
 from closedloop_plugin.maps.towns.cutout import cut_out
 from closedloop_plugin.maps.towns.junctions import SIGN_NEAR, crossings, yaw_at
 from closedloop_plugin.maps.towns.lanes import CONTROLS, Key, TownLane, read_town
-from closedloop_plugin.maps.towns.town_road import AROUND, facts_of, spans_of, width_of
+from closedloop_plugin.maps.towns.town_road import AROUND, facts_at, facts_of, spans_of, width_of
 
 
 def carla_road(route: Route, town_map: Any, folder: Path) -> RoadMap:
@@ -35,7 +35,9 @@ def carla_road(route: Route, town_map: Any, folder: Path) -> RoadMap:
     driving = line(lanes, ways)
     path = RoutePath(driving.points)
     driven = list(dict.fromkeys(x.lane for way in ways for x in way.segments))
-    places = [route.trigger[:2], *(route.params[name][:2] for name in LOCATIONS if name in route.params)]
+    given = [one.params for one in route.played] or [route.params]
+    places = [t[:2] for t in (route.trigger, *route.triggers)]
+    places += [params[name][:2] for params in given for name in LOCATIONS if name in params]
     part = cut_out(data, np.vstack([path.xy, places]))
     file = keep(part, folder, f"{lanes.name}-{hashlib.sha256(part).hexdigest()[:16]}.xodr")
     town = read_town(file)
@@ -58,6 +60,7 @@ def carla_road(route: Route, town_map: Any, folder: Path) -> RoadMap:
         lane_width=width_of(town, driven),
         speed_limit=speed_limit(lanes, first.lane, first.start) or TOWN_LIMIT,
         facts=facts_of(route, town, path, spans, boxes, driven) | {"start_z": round(float(driving.points[0, 2]), 3)},
+        facts_at=facts_at(route, town, path, spans, boxes, driven),
     )
 
 

@@ -15,6 +15,7 @@ from closedloop_plugin.core.frames import scenic_heading
 from closedloop_plugin.core.state import STATIC
 from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import place
+from closedloop_plugin.worlds.bridge.stage import in_scene
 
 AIM_M = 1.0  # a walker's target lies this far beyond its rail's point
 CATCH_UP = 1.5  # m/s above the rail's speed, at most
@@ -55,7 +56,7 @@ class SceneActor:
     def read_object(self) -> None:
         """Read the attributes that the object's behaviour has set since the last tick."""
         body, obj = self.body, self.obj
-        body.gone = self.lost or bool(getattr(obj, "gone", False))
+        body.gone = self.lost or bool(getattr(obj, "gone", False)) or not in_scene(getattr(obj, "part", None))
         body.rail = None if body.was_hit else getattr(obj, "rail", None)
         body.lamps = frozenset(getattr(obj, "lamps", None) or ())
         body.doors = frozenset(getattr(obj, "doors", None) or ())

@@ -30,6 +30,7 @@ class CarlaWorld(ScenicWorld):
     """`server`: host:port. `wait_s`: seconds until it must answer. `folder`: maps are written there."""
 
     backend = "carla"
+    in_town = True
     model = MODEL
     shown = ("lens_drops",)  # drawn over CARLA's pictures; it has no worn markings, leaves or further signs to place
 

@@ -53,14 +53,14 @@ def run(options: DriveMapOptions) -> int:
 def _routes(options: DriveMapOptions, name: str) -> int:
     from closedloop_plugin.cli.drive.results import routes_given
     from closedloop_plugin.core.routes import select
-    from closedloop_plugin.maps.base import RoadLayout
     from closedloop_plugin.maps.build import road_for, waypoint_errors
     from closedloop_plugin.maps.draw import draw
-    from closedloop_plugin.maps.layouts import LAYOUTS
+    from closedloop_plugin.scenarios.staging import staging
 
     routes = routes_given(name).routes
     for route in select(routes, options.route) if options.route else routes:
-        road = road_for(route, LAYOUTS.get(route.scenario, RoadLayout()), town=options.town, folder=options.out)
+        layout = staging(route, in_town=options.town is not None).layout
+        road = road_for(route, layout, town=options.town, folder=options.out)
         error = waypoint_errors(route, road)
         line = (
             f"{route.id}: {road.file} ({road.source}, {road.facts['topology']}, {road.path.length:.0f} m, "

@@ -13,6 +13,7 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import FAILED
 from closedloop_plugin.runner.decision_costs import decision_costs
 from closedloop_plugin.scoring.failure_cause import cause_of, counts_text
+from closedloop_plugin.scoring.not_played import not_played_note
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
 
@@ -38,7 +39,8 @@ def report(
         lines = [_line(r) for r in records]
         return "\n".join(["A custom program: not a benchmark, no benchmark scores", *lines, *_how(records, folder)])
     if len(records) < len(routes) * repetitions:
-        return "\n".join([_line(r) for r in records] + _how(records, folder))
+        without = not_played_note({r.route_id: r.world.get("not_played", {}) for r in records})
+        return "\n".join([*(_line(r) for r in records), *filter(None, [without]), *_how(records, folder)])
     from closedloop_plugin.cli.drive.score import render
 
     found = summarise([from_episode(r) for r in records], routes, profile, repetitions, identity=identity)

@@ -204,7 +204,7 @@ def routes_given(name: str) -> Suite:
     """Return the suite for a name, a folder of programs, or a route file (with any file name) or folder of them."""
     from hashlib import sha256
 
-    from closedloop_plugin.core.routes import read_routes
+    from closedloop_plugin.core.routes import read_route_file
     from closedloop_plugin.suites.lookup import Suite, suite
     from lmms_eval_ad2.storage.files import file_sha256
 
@@ -212,10 +212,12 @@ def routes_given(name: str) -> Suite:
     known = "/" not in name and not name.endswith(".xml")
     if file.is_dir() and any(file.glob("*.xml")) and not any(file.rglob("*.scenic")):
         hashes = "".join(file_sha256(one) for one in sorted(file.glob("*.xml")))
-        return Suite(file.absolute().name, tuple(read_routes(file)), sha256(hashes.encode()).hexdigest())
+        read, digest = read_route_file(file), sha256(hashes.encode()).hexdigest()
+        return Suite(file.absolute().name, tuple(read.routes), digest, left_out=read.left_out)
     if file.is_dir() or (known and not file.exists()):
         return suite(name, world=None, argument="--routes")
-    return Suite(file.stem, tuple(read_routes(file)), file_sha256(file))
+    read = read_route_file(file)
+    return Suite(file.stem, tuple(read.routes), file_sha256(file), left_out=read.left_out)
 
 
 def _official(path: Path, routes: str | None, name: str) -> DriveResults:

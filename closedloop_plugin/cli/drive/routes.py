@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,33 +17,41 @@ from lmms_eval_ad2.report.text_table import few
 class RoutesAddOptions:
     """`ad2 drive routes add`."""
 
-    file: Path = option(metavar="FILE", positional=True)
-    name: str | None = option("name of the suite (default: the file's stem)", default=None, metavar="NAME")
+    file: Path = option(metavar="FILE|DIR", positional=True)
+    name: str | None = option("name of the suite (default: that of the file or folder)", default=None, metavar="NAME")
 
 
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser("routes", help="add a route file to the data home, list the suites")
     actions = p.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add_command(actions, "add", run_add, RoutesAddOptions, help="check a route file and copy it into the data home")
+    add_command(actions, "add", run_add, RoutesAddOptions, help="check route files and copy them into the data home")
     add_command(actions, "list", run_list, help="list the suites and their numbers of routes")
 
 
 def run_add(options: RoutesAddOptions) -> int:
-    from closedloop_plugin.core.routes import read_routes, wide_gaps
-    from closedloop_plugin.scenarios.catalogue import undrivable
-    from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, add_routes
+    from closedloop_plugin.cli.drive.route_checks import not_played, unmapped
+    from closedloop_plugin.core.routes import read_route_file, wide_gaps
+    from closedloop_plugin.scenarios.staging import undrivable
+    from closedloop_plugin.scoring.not_played import not_played_note
+    from closedloop_plugin.suites.lookup import add_routes, named_after
 
     target = add_routes(options.file, options.name)
-    name = EMBEDDED if target.stem == BENCH2DRIVE else target.stem
-    routes = read_routes(target)
-    reasons = {route.id: reason for route in routes if (reason := undrivable(route))}
-    n = len(routes) - len(reasons)
-    show(f"{len(routes)} routes in {target}" + (f"; drive them with: ad2 drive run --suite {name} ..." if n else ""))
-    if reasons:
-        only = f"{n} of them can be driven, {len(reasons)} only scored" if n else "they can be scored, but not driven"
-        named = [f"{route} ({reason})" for route, reason in reasons.items()]
-        show(f"{only} (ad2 drive score RESULTS --routes {name}): {few(named, 3)}")
-    if gaps := wide_gaps(route for route in routes if route.id not in reasons):
+    name, found = named_after(target), read_route_file(target)
+    faults = {route.id: reason for route in found.routes if (reason := undrivable(route))}
+    faults |= unmapped([route for route in found.routes if route.id not in faults], {})
+    driven = [route for route in found.routes if route.id not in faults]
+    use = f"; drive them with: ad2 drive run --suite {name} ..." if driven else ""
+    show(f"{len(found.routes)} routes in {target}{use}")
+    if found.left_out:
+        show(f"{len(found.left_out)} routes are left out: {few(_named(found.left_out), 3)}")
+    if faults:
+        only = (
+            f"{len(driven)} of them can be driven, {len(faults)} only scored" if driven else "they can only be scored"
+        )
+        show(f"{only} (ad2 drive score RESULTS --routes {name}): {few(_named(faults), 3)}")
+    if without := not_played_note(not_played(driven, {}, "embedded")):
+        show(without)
+    if gaps := wide_gaps(driven):
         named = [f"{route} ({metres:.0f} m after point {number})" for route, (number, metres) in gaps.items()]
         show(
             f"{len(gaps)} routes have neighbouring points 50 m or more apart, between which their road is interpolated "
@@ -51,14 +60,19 @@ def run_add(options: RoutesAddOptions) -> int:
     return 0
 
 
+def _named(reasons: Mapping[str, str]) -> list[str]:
+    return [f"{route} ({reason})" for route, reason in reasons.items()]
+
+
 def run_list() -> int:
-    from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, routes_home, suite
+    from closedloop_plugin.suites.lookup import NAMED, routes_home, suite
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.report.text_table import TextTable
 
-    added = sorted(f.stem for f in routes_home().glob("*.xml") if f.stem != BENCH2DRIVE)
+    named = [one for one in NAMED.values() if one.world != "carla"]
+    added = sorted(f.stem for f in routes_home().glob("*.xml") if f.stem not in {one.stem for one in named})
     rows: list[tuple[object, ...]] = []
-    for name in ("demo", EMBEDDED, *added):
+    for name in ("demo", *(one.name for one in named), *added):
         try:
             found = suite(name)
             rows.append((name, len(found.routes), f"sha256 {found.sha256[:16]}"))

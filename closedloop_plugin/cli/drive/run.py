@@ -68,6 +68,10 @@ class DriveSelectionOptions(ProgramOptions):
     )  # fmt: skip
     routes_ids: str | None = option("only these routes of the suite, in this order", default=None, metavar="ID,ID")
     limit: int | None = option("only the first N routes", default=None, metavar="N", least=1)
+    skip_unmapped: bool = option(
+        "leave out routes that have no map, by name and out of every mean (default: they end the command before the "
+        "drive)", default=False,
+    )  # fmt: skip
     shard: str | None = option(
         "only shard i of N (1/N to N/N); join shards with ad2 merge", default=None, metavar="i/N"
     )

@@ -51,7 +51,9 @@ class DriveScoreOptions:
         metavar="HZ",
     )
     comfort: Literal["official", "corrected"] = option("rules of Comfortness (default official)", default="official")
-    traffic_signs: Literal["v0.0.3", "v0.0.4"] = option("variant of Traffic_Signs (default v0.0.3)", default="v0.0.3")
+    traffic_signs: Literal["v0.0.3", "v0.0.4"] | None = option(
+        "variant of Traffic_Signs (default: v0.0.4 for bench2drive_0.0.4_val, else v0.0.3)", default=None
+    )
     towns: Path | None = option(
         "OpenDRIVE files <town>.xodr, or CARLA's folder Maps, for the junction test of Traffic_Signs",
         default=None,
@@ -75,6 +77,7 @@ def register(subparsers: Any) -> None:
 
 def run(options: DriveScoreOptions) -> int:
     from closedloop_plugin.cli.drive.results import routes_given
+    from closedloop_plugin.cli.drive.route_checks import without
     from closedloop_plugin.cli.drive.selection import left_out_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scoring import comfort, official, summary
@@ -83,6 +86,7 @@ def run(options: DriveScoreOptions) -> int:
 
     results = official.read_apart(options.results) if options.apart else official.read(options.results)
     what, changed = (routes_given(options.routes), ()) if options.routes else suite_of_runs(options.results)
+    what = without(what, left_out_of(options.results))
     records = results.records
     repetitions = repetitions_of(records) if options.repetitions is None else options.repetitions
     if not 1 <= repetitions <= MOST_REPETITIONS:
@@ -165,11 +169,19 @@ def suite_of_runs(results: Sequence[Path]) -> tuple[Suite, tuple[str, ...]]:
     return found, notes
 
 
+def left_out_of(results: Sequence[Path]) -> dict[str, str]:
+    """Reasons of the routes that the run folders left out, by id: a fault of a route or map is no driver's 0."""
+    from lmms_eval_ad2.storage.identity import RUN, read_run
+
+    runs = [read_run(path)["selection"].get("left_out", {}) for path in results if (path / RUN).is_file()]
+    return {route: reason for left_out in runs for route, reason in left_out.items()}
+
+
 def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[OfficialRecord]) -> JunctionShares | None:
     """Shares up to the first junction, of the routes that Traffic_Signs needs them for; None without --towns."""
     from closedloop_plugin.cli.drive.selection import towns_of
     from closedloop_plugin.maps.towns.junction_shares import junction_shares
-    from closedloop_plugin.scoring.ability import untested
+    from closedloop_plugin.scoring.ability import signs_variant, untested
     from closedloop_plugin.scoring.junction_bounds import known_bounds
 
     if options.towns is None:
@@ -177,7 +189,7 @@ def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[Offici
     by_id = {route.id: route for route in what.routes}
     towns = towns_of(options.towns, what.routes, what.routes)
     known = [(by_id[r.route_id].scenario, r) for r in records if r.route_id in by_id and not r.replaced]
-    needed = untested(known, options.traffic_signs, known_bounds(what.routes))
+    needed = untested(known, options.traffic_signs or signs_variant(what.routes), known_bounds(what.routes))
     return junction_shares([by_id[route] for route in needed], towns)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from closedloop_plugin.cli.drive.route_checks import check_mapped, drivable, not_played, without
 from closedloop_plugin.core.routes import Route, select
 from closedloop_plugin.runner.assemble import RouteSelection
 from closedloop_plugin.suites.lookup import Suite, route_of, suite
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from closedloop_plugin.core.record import EpisodeRecord
     from closedloop_plugin.suites.played_draws import PlayedDraw
 
-TYPO = 0.85  # similarity from which a name is taken for a misspelt one
-
-
 LIBRARY = "closedloop_plugin.scenarios"  # imported by programs whose actors act
 
 
@@ -35,10 +32,12 @@ def suite_subject(
     options: DriveRunOptions, name: str
 ) -> tuple[RouteSelection, tuple[str, ...], Mapping[str, Mapping[str, Any]]]:
     """Return the routes of the suite `name`, notes on its programs, and the values of their played draws."""
-    found = suite(name, options.world)
+    found = drivable(suite(name, options.world), options.world)
     routes = select_routes(found, name, routes_ids=options.routes_ids, limit=options.limit)
-    if options.world in ("embedded", "carla") and not found.programs:
-        check_drivable(name, routes)
+    towns = towns_of(options.towns, found.routes, routes)
+    if options.world == "embedded":
+        found = without(found, check_mapped(name, routes, towns, options.skip_unmapped))
+        routes = tuple(route for route in routes if route.id not in found.left_out)
     for given, option in ((options.alone, "--alone"), (options.fresh_draws, "--fresh-draws")):
         if given and not found.programs:
             raise Ad2Error(f"{option}: {name} has routes of the catalogue, not programs; omit it")
@@ -50,12 +49,14 @@ def suite_subject(
         all_ids=found.ids,
         routes=routes,
         programs=found.programs,
-        towns=towns_of(options.towns, found.routes, routes),
+        towns=towns,
         repetitions=options.fresh_draws or options.repetitions,
         shard=options.shard,
         alone=alone,
         draws={route: draw.seed for route, draw in (found.draws if options.fresh_draws else draws).items()},
         fresh=bool(options.fresh_draws),
+        left_out=found.left_out,
+        not_played=not_played(routes, towns, options.world),
     )
     notes = (*left_out_note(found), *_draw_notes(options, found, [r.id for r in routes], draws))
     return subject, notes, {route: draw.drawn for route, draw in draws.items()}
@@ -146,13 +147,14 @@ def select_routes(found: Suite, name: str, *, routes_ids: str | None, limit: int
 
 
 def left_out_note(found: Suite, most: int = 5) -> tuple[str, ...]:
-    """One line on the programs of a folder that are not driven; empty if there are none."""
+    """One line on the routes of a file or programs of a folder that are not driven; empty if there are none."""
     if not found.left_out:
         return ()
     named = [f"{name} ({reason})" for name, reason in list(found.left_out.items())[:most]]
-    more = f" and {len(found.left_out) - most} more, see suite.json" if len(found.left_out) > most else ""
+    what, where = ("scenarios", ", see suite.json") if found.programs else ("routes", "")
+    more = f" and {len(found.left_out) - most} more{where}" if len(found.left_out) > most else ""
     total = len(found.left_out) + len(found.routes)
-    return (f"left out, {len(found.left_out)} of {total} scenarios: {', '.join(named)}{more}",)
+    return (f"left out, {len(found.left_out)} of {total} {what}: {', '.join(named)}{more}",)
 
 
 def program_subject(options: ProgramOptions, file: Path) -> tuple[RouteSelection, tuple[str, ...]]:
@@ -215,25 +217,6 @@ def _value(text: str, value: str) -> Any:
             raise Ad2Error(f"--set {text}: expected a finite number")
         return number
     return value
-
-
-def check_drivable(name: str, routes: Sequence[Route]) -> None:
-    """Raise Ad2Error for routes that can only be scored, before anything is driven. `name`: of the suite."""
-    from closedloop_plugin.scenarios.catalogue import CATALOGUE, undrivable
-
-    reasons = {route.id: reason for route in routes if (reason := undrivable(route))}
-    if not reasons:
-        return
-    first, reason = next(iter(reasons.items()))
-    kind = next(route.scenario for route in routes if route.id == first)
-    near = [] if kind in CATALOGUE else difflib.get_close_matches(kind, CATALOGUE, 1, TYPO)
-    others = f"; {len(reasons)} of {len(routes)} routes cannot be driven: {few(list(reasons), 5)}"
-    raise Ad2Error(
-        f"{name}: route {first} can be scored, but not driven: {reason}"
-        + (f". Did you mean {near[0]}? Correct the file" if near else "")
-        + (others if len(reasons) > 1 else "")
-        + ("; select others with --routes-ids" if len(reasons) < len(routes) else "")
-    )
 
 
 def towns_of(folder: Path | None, every: Sequence[Route], selected: Sequence[Route]) -> Mapping[str, Path]:

@@ -157,7 +157,8 @@ def run(options: ThreatGenerateOptions) -> int:
 
 def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGenerationConfig:
     from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, check_driver, decision_rules, driver_of
-    from closedloop_plugin.cli.drive.selection import check_drivable, select_routes, towns_of
+    from closedloop_plugin.cli.drive.route_checks import check_mapped, drivable
+    from closedloop_plugin.cli.drive.selection import select_routes, towns_of
     from closedloop_plugin.cli.drive.world import engine_of, limits_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.suites.lookup import suite
@@ -166,11 +167,13 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.storage.files import file_sha256
 
-    found = suite(options.suite, options.world)
+    found = drivable(suite(options.suite, options.world), options.world)
     if found.programs:
         raise Ad2Error(f"--suite {options.suite}: threats are made for routes, but this is a folder of programs")
     routes = select_routes(found, options.suite, routes_ids=options.routes_ids, limit=options.limit)
-    check_drivable(options.suite, routes)
+    towns = towns_of(options.towns, found.routes, routes)
+    if options.world == "embedded":
+        check_mapped(options.suite, routes, towns, skip=False)
     rules = profile(options.profile)
     check_decision_hz(options.decision_hz, rules)
     check_driver(options)
@@ -182,7 +185,7 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
         folder=options.out, suite=found, routes=routes, world=world, profile=rules, driver=driver,
         cameras=driver.cameras, rules=decision_rules(options),
         base_file=file if file.is_file() and file_sha256(file) == found.sha256 else None,  # not a file called "demo"
-        towns=towns_of(options.towns, found.routes, routes), seed=options.seed, moments=options.moments,
+        towns=towns, seed=options.seed, moments=options.moments,
         frames=options.moment_frames, limits=limits_of(options, world, workers), engine=engine,
         stop_after_unread=options.stop_after_unread, reflect=_rounds(options), attempts=options.attempts,
         tries=options.tries, others=options.others, share=share_of(options.share), alone=options.alone,

@@ -13,6 +13,8 @@ from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadLayout
+from closedloop_plugin.maps.builders.keypoints import is_sparse, keypoint_chain
+from closedloop_plugin.maps.builders.series import in_series
 from closedloop_plugin.maps.builders.smoothing import bridged, lane_jumps, runs
 from closedloop_plugin.maps.curves import Chain, length, sample
 from closedloop_plugin.maps.opendrive import OpenDriveRoad
@@ -28,16 +30,20 @@ def corridor(route: Route, layout: RoadLayout, sidewalk: bool = True) -> MapPlan
         # A car from the left parking lane must reach the ego without crossing oncoming traffic: a one-way road.
         layout = replace(layout, oncoming=0, left=0)
     width = layout.lane_width
-    parts, jumps = _base(runs(route), width)
-    chain, spans = bridged(parts, route.trigger[2])
+    if is_sparse(route):
+        (chain, spans), jumps = keypoint_chain(route), []
+    else:
+        parts, jumps = _base(runs(route), width)
+        chain, spans = bridged(parts, route.trigger[2])
     changes = _changes(chain, jumps)
     steps = np.cumsum([0, *(side for _, _, side in changes)])
     left, right = max(layout.left, int(steps.max())), max(layout.right, -int(steps.min()))
     road = road_along((*before(chain), *chain, *after(chain)), left, right, layout, sidewalk)
+    roads = in_series(road, left + 1) if is_sparse(route) else [road]
     path = _path(chain, changes, width)
     longer = RoutePath(path).length / length(chain)  # lane changes make the path slightly longer than the road
     return MapPlan(
-        roads=[road],
+        roads=roads,
         path=path,
         spans=[(a * longer, b * longer, kind) for a, b, kind in spans],
         changes=tuple((a * longer, b * longer, side) for a, b, side in changes),

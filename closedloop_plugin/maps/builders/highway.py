@@ -7,6 +7,7 @@ Route files contain no headings of flows: a flow is taken to start or end along 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass, replace
 
@@ -160,10 +161,11 @@ def _flow(route: Route, source: Pose, sink: Pose) -> tuple[tuple[float, float], 
 
 
 def _arc(start: Pose, goal: tuple[float, float]) -> Chain:
-    """One arc to the goal; a straight line of the same distance if the arc is too tight."""
-    arc = arc_through(start, *goal)
-    if abs(arc.curvature) <= TIGHTEST and abs(arc.curvature * arc.length) < math.pi:
-        return (arc,)
+    """One arc to the goal; a straight line of the same distance if there is none, or only a tighter one."""
+    with contextlib.suppress(ValueError):
+        arc = arc_through(start, *goal)
+        if abs(arc.curvature) <= TIGHTEST and abs(arc.curvature * arc.length) < math.pi:
+            return (arc,)
     return line(start, max(30.0, math.dist(start[:2], goal)))
 
 

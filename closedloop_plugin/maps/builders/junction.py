@@ -24,7 +24,8 @@ from closedloop_plugin.maps.builders.junction_arms import (
     follows_edge,
     turn,
 )
-from closedloop_plugin.maps.builders.smoothing import GAP, bridged, runs
+from closedloop_plugin.maps.builders.keypoints import GAP, is_sparse, keypoint_chain
+from closedloop_plugin.maps.builders.smoothing import bridged, runs
 from closedloop_plugin.maps.curves import (
     Chain,
     Pose,
@@ -51,6 +52,7 @@ from closedloop_plugin.maps.opendrive import (
 from closedloop_plugin.maps.plan import BEYOND, BICYCLE, BUFFER, MapPlan, after, before, driving, verge
 
 TURN = math.radians(30)  # a smaller change of direction counts as straight on
+SEARCHED = 100.0  # m from the trigger within which a route of keypoints has its junction
 BOX = 20.0  # m from the middle of a junction to a mouth at most; the rest of a longer gap becomes road
 
 
@@ -58,7 +60,8 @@ class RouteSplit:
     """The route in three parts: before the junction, through it, after it."""
 
     def __init__(self, route: Route, *, boxed: bool = False) -> None:
-        parts = runs(route)
+        sparse = is_sparse(route)
+        parts = [] if sparse else runs(route)
         gaps = [float(np.hypot(*(b[0] - a[-1]))) for a, b in pairwise(parts)]
         yaw = route.trigger[2]
         if gaps and max(gaps) > GAP:
@@ -67,12 +70,12 @@ class RouteSplit:
             self.exit, last = bridged(parts[k:], yaw)
             self.gap, origin = join(self.entry[-1].end, self.exit[0].start), "interpolated"
         else:
-            whole, first = bridged(parts, yaw)
-            a, b = bend(whole, route)
-            (self.entry, rest), last, origin = split(whole, a), [], "measured"
+            whole, _ = keypoint_chain(route) if sparse else bridged(parts, yaw)
+            a, b = bend(whole, route, reach=SEARCHED if sparse else math.inf)
+            self.entry, rest = split(whole, a)
             self.gap, self.exit = split(rest, b - a)
-            first = [(0.0, a, "measured")]
-            last = [(0.0, length(self.exit), "measured")]
+            origin = "interpolated" if sparse else "measured"
+            first, last = [(0.0, a, origin)], [(0.0, length(self.exit), origin)]
         self.entry_s = length(self.entry)
         self.exit_s = self.entry_s + length(self.gap)
         self.spans = [*first, (self.entry_s, self.exit_s, origin)]
@@ -102,18 +105,19 @@ class RouteSplit:
         return sample((*self.entry, *self.gap, *self.exit))[:, :2]
 
 
-def bend(chain: Chain, route: Route, half: float = 12.0) -> tuple[float, float]:
-    """(from, to) of the junction on a route without a gap: around its sharpest bend, else 25 m after the trigger."""
+def bend(chain: Chain, route: Route, half: float = 12.0, reach: float = math.inf) -> tuple[float, float]:
+    """(from, to) of the junction on a route without a gap: around its sharpest bend, else 25 m after the trigger.
+
+    reach: how far from the trigger a bend is searched, m.
+    """
     poses = sample(chain, 1.0)
     s = np.linspace(0.0, length(chain), len(poses))
     yaw = np.unwrap(poses[:, 2])
     # Change of yaw within a window of 2 `half`.
     turn = np.abs(np.interp(s + half, s, yaw) - np.interp(s - half, s, yaw))
-    if turn.max() > TURN:
-        middle = float(s[turn.argmax()])
-    else:
-        trigger = np.hypot(poses[:, 0] - route.trigger[0], poses[:, 1] - route.trigger[1]).argmin()
-        middle = float(s[trigger]) + 25.0
+    trigger = float(s[np.hypot(poses[:, 0] - route.trigger[0], poses[:, 1] - route.trigger[1]).argmin()])
+    turn[np.abs(s - trigger) > reach] = 0.0
+    middle = float(s[turn.argmax()]) if turn.max() > TURN else trigger + 25.0
     middle = min(max(middle, half + 2.0), s[-1] - half - 2.0)
     half = min(half, 0.4 * s[-1])
     return max(1.0, middle - half), min(s[-1] - 1.0, middle + half)

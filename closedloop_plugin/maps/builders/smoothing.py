@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import spsolve
 
-from closedloop_plugin.core.frames import wrap
+from closedloop_plugin.core.frames import to_ego, wrap
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.maps.curves import Chain, Pose, biarc, join, line
+from closedloop_plugin.maps.builders.keypoints import GAP
+from closedloop_plugin.maps.curves import Chain, Pose, bend_between, join, line
 
-GAP = 8.0  # m: a longer step is a gap (dense parts have steps of 2 m, lane changes 5 to 6 m)
 WEIGHT = 30.0  # lambda, weight of the third differences
+DENSE = 1000  # points up to which the matrix of the smoothing is a full one
 KNOT = 4  # points from knot to knot
+BEND = math.radians(5)  # between a trigger's yaw and that of the arc to it
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class LaneJump:
 
 
 def runs(route: Route) -> list[np.ndarray]:
-    """The dense parts of a route between its gaps, (N, 2) each. A trigger in a gap, straight after a part, is added."""
+    """The dense parts of a route between its gaps, (N, 2) each. A trigger in a gap that continues a part is added."""
     p = np.array(route.points)
     cuts = np.flatnonzero(np.hypot(*np.diff(p, axis=0).T) > GAP) + 1
     parts = np.split(p, cuts)
@@ -38,9 +42,10 @@ def runs(route: Route) -> list[np.ndarray]:
         ends = (parts[i][-1], parts[i + 1][0])
         away = [float(np.hypot(*(t - e))) for e in ends]
         heading = math.atan2(*(parts[i][-1] - parts[i][-2])[::-1]) if len(parts[i]) > 1 else route.trigger[2]
-        dx, dy = t - ends[0]
-        left = -dx * math.sin(heading) + dy * math.cos(heading)
-        if away[0] < GAP and abs(left) < 0.5 and dx * math.cos(heading) + dy * math.sin(heading) > 0:
+        ahead, left = to_ego(*map(float, t), *map(float, ends[0]), heading)
+        # In a bend the arc from the part's end to the trigger changes its yaw by twice the angle of the chord.
+        bend = abs(wrap(route.trigger[2] - heading - 2 * math.atan2(left, ahead))) < BEND
+        if away[0] < GAP and (abs(left) < 0.5 or bend) and ahead > 0:
             parts[i] = np.vstack([parts[i], t])
     return parts
 
@@ -50,6 +55,9 @@ def smoothed(p: np.ndarray) -> np.ndarray:
     n = len(p)
     if n < 5:
         return p
+    if n > DENSE:  # a full matrix would take n^2 numbers
+        difference = sparse.diags([-1.0, 3.0, -3.0, 1.0], offsets=[0, 1, 2, 3], shape=(n - 3, n))
+        return spsolve((sparse.eye(n) + WEIGHT * difference.T @ difference).tocsc(), p)
     d = np.diff(np.eye(n), 3, axis=0)
     return np.linalg.solve(np.eye(n) + WEIGHT * d.T @ d, p)
 
@@ -79,13 +87,16 @@ def chain_through(p: np.ndarray) -> Chain:
     chain: list = []
     for a, b in pairwise(poses):
         straight = max(abs(wrap(math.atan2(b[1] - a[1], b[0] - a[0]) - y)) for y in (a[2], b[2])) < 1e-9
-        chain += line(a, math.dist(a[:2], b[:2])) if straight else biarc(a, b)
+        chain += line(a, math.dist(a[:2], b[:2])) if straight else bend_between(a, b)
     return tuple(chain)
 
 
 def bridged(parts: Sequence[np.ndarray], fallback_yaw: float) -> tuple[Chain, list[tuple[float, float, str]]]:
     """One chain through all parts and across the gaps, and its sections (from, to, measured | interpolated) in m."""
-    chains = [chain_through(part) if len(part) > 1 else point_chain(part[0], fallback_yaw) for part in parts]
+    chains = [
+        chain_through(part) if len(part) > 1 else point_chain(part[0], _yaw_of_single(parts, i, fallback_yaw))
+        for i, part in enumerate(parts)
+    ]
     whole: list = []
     spans: list[tuple[float, float, str]] = []
     at = 0.0
@@ -102,6 +113,13 @@ def bridged(parts: Sequence[np.ndarray], fallback_yaw: float) -> tuple[Chain, li
             add(join(chains[i - 1][-1].end, chain[0].start), "interpolated")
         add(chain, "measured")
     return tuple(whole), spans
+
+
+def _yaw_of_single(parts: Sequence[np.ndarray], i: int, fallback_yaw: float) -> float:
+    """Direction of a part of one point: along the line from the part before to the part after, if there are any."""
+    ends = [parts[i - 1][-1]] if i else []
+    ends += [parts[i][0]] + ([parts[i + 1][0]] if i + 1 < len(parts) else [])
+    return math.atan2(*(ends[-1] - ends[0])[::-1]) if len(ends) > 1 else fallback_yaw
 
 
 def point_chain(point: np.ndarray, yaw: float) -> Chain:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from closedloop_plugin.core.path import RoutePath
-from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.routes import Pose, Route
 from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadMap, RouteSection
 from closedloop_plugin.maps.opendrive import keep
@@ -48,6 +49,7 @@ def town_road(route: Route, file: Path, folder: Path) -> RoadMap:
         lane_width=width_of(town, driven),
         speed_limit=TOWN_LIMIT,
         facts=facts_of(route, town, path, spans, boxes, driven),
+        facts_at=facts_at(route, town, path, spans, boxes, driven),
     )
 
 
@@ -144,6 +146,12 @@ def facts_of(
         junction |= {"entry_s": round(ahead[1][0], 3), "exit_s": round(ahead[1][1], 3)}
         facts |= {"junction": junction, "flows": flows}
     return facts
+
+
+def facts_at(route: Route, *of_road: Any) -> dict[Pose, dict[str, Any]]:
+    """facts_of at each trigger point of a route with several scenarios; `of_road`: its other arguments."""
+    several = route.triggers if len(route.played) > 1 else ()
+    return {trigger: facts_of(replace(route, trigger=trigger), *of_road) for trigger in several}
 
 
 def lanes_beside(town: LaneNetwork, key: Key) -> dict[str, int]:

@@ -130,11 +130,11 @@ def _compiled(program: Path, model: str, params: dict[str, Any], seed: int) -> A
             return module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
 
 
-def _standard(stage: ScenarioStage | None) -> StandardScenario | None:
+def _standard(stage: ScenarioStage | None) -> tuple[StandardScenario, ...]:
     from closedloop_plugin.scenarios.catalogue import CATALOGUE
 
-    below = stage.standard if isinstance(stage, ScenarioStage) else None
-    return StandardScenario(CATALOGUE[below.kind].program, below) if below else None
+    parts = stage.parts if isinstance(stage, ScenarioStage) else ()
+    return tuple(StandardScenario(CATALOGUE[one.kind].program, one, n) for n, one in enumerate(parts, 1))
 
 
 @contextmanager

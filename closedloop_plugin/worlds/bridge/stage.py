@@ -2,8 +2,8 @@
 
 A program reads the route and its parameters from it, and reports events to the referee. Map frame of core/state.py.
 
-If a user's program plays on top of its route's standard scenario, each of the two has a stage of its own: `standard` of
-the program's stage is that of the standard scenario.
+If a user's program plays on top of its route's standard scenarios, or a route has several, each has a stage of its own:
+`parts` of the program's stage are those of the scenarios under it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from closedloop_plugin.core.state import Control, SignalState
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.scenarios.known_words import finite, known_word
 
-STANDARD = "standard"  # role of the bodies of a standard scenario that plays under a program
+STANDARD = "standard"  # role of the bodies of a standard scenario that plays under a user's program
 BASE = "base "  # prefix of its events: "base trigger", "base act"
 NO_FILE = Path("no road yet")  # until a program without a route is compiled
 COUNTED = ("scenario timeout", "yield failed")  # events that the referee counts, whoever reports them; no prefix
+# One of several scenarios is in the scene from this far before its trigger point until this far behind it, m.
+APPEARS_M, LEAVES_M = 150.0, 400.0
 
 
 @dataclass
@@ -55,8 +57,10 @@ class ScenarioStage:
     bias: tuple[float, float] = (0.0, 0.0)
     signals: dict[str, SignalState] = field(default_factory=dict)  # StopLine.id -> held state; the others cycle
 
-    standard: ScenarioStage | None = None  # of the route's standard scenario, which plays under this program
-    base: bool = False  # this is the stage of such a standard scenario
+    parts: tuple[ScenarioStage, ...] = ()  # of the scenarios that play under this program
+    base: bool = False  # this is the stage of a standard scenario under a user's program
+    label: str = ""  # name of this scenario, if its route has several: part of its events' names
+    _reported: set[str] = field(default_factory=set, init=False)  # names of events, see report
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng([self.seed, 0xAD2])
@@ -113,13 +117,18 @@ class ScenarioStage:
         "yield failed". The referee counts the last two."""
         if not self.happened(name):
             self.events.append((round(self.time_s, 3), self._recorded(name)))
+            self._reported.add(name)
 
     def happened(self, name: str) -> bool:
+        if self.label:  # others report events of the same name
+            return name in self._reported
         return any(self._recorded(name) == known for _, known in self.events)
 
     def _recorded(self, name: str) -> str:
-        """Name of an event in the record, which has those of the program and of the standard scenario under it."""
-        return BASE + name if self.base and not name.startswith(COUNTED) else name
+        """Name of an event in the record, which has those of the program and of the scenarios under it."""
+        if name.startswith(COUNTED):
+            return name
+        return (BASE if self.base else "") + (f"{self.label} " if self.label else "") + name
 
     def hold_signals(self, route: SignalState | str | None = None, cross: SignalState | str | None = None) -> None:
         """Hold the signals on the ego's route, and those of the other approaches; None does not change them."""
@@ -142,19 +151,27 @@ class ScenarioStage:
         return STANDARD if self.base else "scenario"
 
     @property
+    def in_scene(self) -> bool:
+        """Whether the actors of this scenario are in the scene: always, unless the route has several."""
+        return not self.label or self.trigger_s - APPEARS_M <= self.ego_s <= self.trigger_s + LEAVES_M
+
+    @property
     def held_signals(self) -> dict[str, SignalState]:
-        """Held states by StopLine.id. Where the program and the standard scenario hold one light, the program's."""
-        return {**self.standard.signals, **self.signals} if self.standard else self.signals
+        """Held states by StopLine.id. Where the program and a scenario under it hold one light, the program's."""
+        held: dict[str, SignalState] = {}
+        for part in self.parts:
+            held |= part.signals if part.in_scene else {}
+        return {**held, **self.signals} if held else self.signals
 
     @property
     def lends_oncoming(self) -> bool:
-        """Whether the program or the standard scenario lets the ego use the oncoming lane."""
-        return self.oncoming_allowed or (self.standard is not None and self.standard.oncoming_allowed)
+        """Whether the program or a scenario under it lets the ego use the oncoming lane."""
+        return self.oncoming_allowed or any(part.oncoming_allowed for part in self.parts)
 
     @property
     def all_streams(self) -> list[Any]:
-        """Flows of the program and of the standard scenario."""
-        return [*self.standard.streams, *self.streams] if self.standard else self.streams
+        """Flows of the program and of the scenarios under it."""
+        return [*(stream for part in self.parts if part.in_scene for stream in part.streams), *self.streams]
 
     def observe(self, ego: Any, tick: int) -> None:
         """Update from the ego (a Scenic object) at this tick."""
@@ -173,15 +190,15 @@ class ScenarioStage:
         self._share()
 
     def _share(self) -> None:
-        """Pass the state of the ego on to the standard scenario."""
-        if self.standard is not None:
+        """Pass the state of the ego on to the scenarios under this program."""
+        for part in self.parts:
             for name in ("ego", "time_s", "ego_s", "ego_d", "ego_speed"):
-                setattr(self.standard, name, getattr(self, name))
+                setattr(part, name, getattr(self, name))
 
     def disturbed(self, control: Control) -> Control:
-        """The control with the noise and bias of the program and of the standard scenario added."""
-        if self.standard is not None:
-            control = self.standard.disturbed(control)
+        """The control with the noise and bias of the program and of the scenarios under it added."""
+        for part in self.parts:
+            control = part.disturbed(control)
         if self.noise == self.bias == (0.0, 0.0):
             return control
         steer, throttle = self.rng.normal(self.bias, self.noise)
@@ -189,3 +206,8 @@ class ScenarioStage:
 
     def ego_yaw(self) -> float:
         return yaw_of_heading(float(self.ego.heading))
+
+
+def in_scene(part: ScenarioStage | None) -> bool:
+    """Whether an actor is in the scene. `part`: the stage of its scenario, None if it has none."""
+    return part is None or part.in_scene

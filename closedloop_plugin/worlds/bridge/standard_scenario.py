@@ -1,10 +1,10 @@
-"""Compile a user's program on top of its route's standard scenario: one scene with the actors of both.
+"""Compile a program on top of its route's standard scenarios: one scene with the actors of all.
 
-The catalogue's program is run first, as if the user's program imported it, but with its own stage and its own copies of
-our library's modules: behaviours read names such as `start`, `rail` or `stage` from their module when they run. Scenic
-inherits the objects, requirements and behaviours of an imported module; monitors are added here.
+The catalogue's programs are run first, as if the program imported them, but each with its own stage and its own copies
+of our library's modules: behaviours read names such as `start`, `rail` or `stage` from their module when they run.
+Scenic inherits the objects, requirements and behaviours of an imported module; monitors are added here.
 
-There is one ego, the program's. If the standard scenario starts the ego elsewhere (ParkingExit: in a parking bay), an
+There is one ego, the program's. If a standard scenario starts the ego elsewhere (ParkingExit: in a parking bay), an
 ego that the program places at the route's start stands there.
 """
 
@@ -24,15 +24,15 @@ from closedloop_plugin.worlds.bridge.stage import STANDARD, ScenarioStage
 OWN = "closedloop_plugin.scenarios."  # modules of which each program has its own copy
 AT_START_M = 0.1
 
-_wanted: StandardScenario | None = None  # to be added to the program that is compiled next
+_wanted: tuple[StandardScenario, ...] = ()  # to be added to the program that is compiled next
 _running: StandardScenario | None = None  # whose modules are being run
 
 
 class StandardScenario:
-    """The standard scenario of a route. `file`: the catalogue's program; `stage`: its own."""
+    """A standard scenario of a route. `file`: the catalogue's program; `stage`: its own; `number`: from 1."""
 
-    def __init__(self, file: Path, stage: ScenarioStage) -> None:
-        self.file, self.stage = file, stage
+    def __init__(self, file: Path, stage: ScenarioStage, number: int) -> None:
+        self.file, self.stage, self.number = file, stage, number
         self._ego: Any = None  # where the standard scenario has it
 
     def add(self) -> None:
@@ -84,20 +84,20 @@ def _is_at(obj: Any, place: tuple[float, float]) -> bool:
 
 
 @contextmanager
-def on_top_of(standard: StandardScenario | None) -> Iterator[None]:
-    """Compile the next program on top of this scenario; None: alone."""
+def on_top_of(standard: tuple[StandardScenario, ...]) -> Iterator[None]:
+    """Compile the next program on top of these scenarios; without any: alone."""
     global _wanted
     _wanted = standard
     try:
         yield
     finally:
-        _wanted = None
+        _wanted = ()
 
 
-def below_program() -> StandardScenario | None:
-    """The standard scenario for the program whose compilation begins, if it is to have one."""
+def below_program() -> tuple[StandardScenario, ...]:
+    """The standard scenarios for the program whose compilation begins."""
     global _wanted
-    found, _wanted = _wanted, None
+    found, _wanted = _wanted, ()
     return found
 
 
@@ -110,7 +110,7 @@ def running(namespace: dict[str, Any]) -> StandardScenario | None:
         return None
     name = str(namespace.get("__name__"))
     if name == "__main__" or name.startswith(OWN):
-        namespace["__name__"] = f"{STANDARD} {name}"
+        namespace["__name__"] = f"{STANDARD} {_running.number} {name}"
     return _running if name == "__main__" else None
 
 

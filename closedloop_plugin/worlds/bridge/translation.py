@@ -132,12 +132,12 @@ def _compile_stream(stream: BinaryIO, namespace: dict[str, Any], options: Any, f
         namespace.update((name, getattr(veneer, name)) for name in veneer.__all__)  # `from ...veneer import *`
         namespace[translator.namespaceReference] = namespace
         program = translated(stream.read().decode("utf-8"), filename)
-        if below:
-            below.add()
+        for one in below:
+            one.add()
         translator.executeCodeIn(program.code, namespace)
-        if below:
-            below.place_ego(veneer.currentScenario)
-        elif standard:
+        for one in below:
+            one.place_ego(veneer.currentScenario)
+        if standard:
             standard.without_ego(veneer.currentScenario)
         translator.storeScenarioStateIn(namespace, program.requirements, program.digest, options)
     finally:

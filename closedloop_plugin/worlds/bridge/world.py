@@ -22,7 +22,7 @@ from closedloop_plugin.worlds.bridge.disk_cache import use_disk_cache
 from closedloop_plugin.worlds.bridge.faults.place import at_its_param
 from closedloop_plugin.worlds.bridge.ground import ON_ROUTE_M
 from closedloop_plugin.worlds.bridge.params import perception_of, weather_of
-from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, road_ahead, stage_for
+from closedloop_plugin.worlds.bridge.program_setup import not_played, params_for, program_of, road_ahead, stage_for
 from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
@@ -39,6 +39,7 @@ class ScenicWorld:
 
     backend = ""
     model = ""
+    in_town: bool | None = None  # True: every road is a town's; None: if the setup has its file
     shown: tuple[str, ...] = ()  # names of the perception conditions (core/perception.py) that its pictures show
 
     def __init__(self, folder: Path, version: str) -> None:
@@ -54,6 +55,7 @@ class ScenicWorld:
         self._pictures: dict[str, np.ndarray] = {}
         self._tick = 0
         self._drawn: Mapping[str, Any] = {}
+        self.not_played: Mapping[str, str] = {}  # reasons by the names of the route's scenarios without their actors
 
     # -- World interface -------------------------------------------------------------------------------------------
     def reset(self, setup: EpisodeSetup) -> Observation:
@@ -62,7 +64,7 @@ class ScenicWorld:
         self._setup = setup
         self._weather = setup.weather or (setup.route.weather if setup.route else Weather())
         road, program = self._road_and_program(setup)
-        stage = stage_for(setup, road)
+        stage = stage_for(setup, road, self.in_town)
         compiled = scene_for(program, self.model, params_for(setup, road, stage), setup.seed, setup.values)
         if compiled.scene.egoObject is None:
             raise Ad2Error(f"{program}: the program defines no ego; it needs a line like: ego = new Car")
@@ -73,6 +75,7 @@ class ScenicWorld:
         self._network = compiled.scene.workspace.network
         if road is None:
             stage.road = road = road_ahead(compiled, self._network, self._road_for)
+        self.not_played = not_played(setup, road, self.in_town)
         self._road, self._stage, self._tick = road, stage, 0
         self._surface_cache: tuple[float, float, DrivingSurface] | None = None
         self._lights = TrafficLightCycle(road.stop_lines, setup.seed)
@@ -122,7 +125,7 @@ class ScenicWorld:
         close_running()
         self._setup = setup
         road, program = self._road_and_program(setup)
-        return space_for(program, self.model, params_for(setup, road, stage_for(setup, road)))
+        return space_for(program, self.model, params_for(setup, road, stage_for(setup, road, self.in_town)))
 
     def close(self) -> None:
         self._end()
@@ -160,7 +163,7 @@ class ScenicWorld:
 
     def _road_and_program(self, setup: EpisodeSetup) -> tuple[RoadMap | None, Path]:
         """Map and program of an episode. The map is None for a user's program without a route until it is compiled."""
-        layout, program = program_of(setup)
+        layout, program = program_of(setup, self.in_town)
         return (self._suite_road_for(setup.route, layout, setup.town) if setup.route else None), program
 
     def _start_simulation(self, compiled: CompiledScene, simulator: Any) -> None:

@@ -24,7 +24,7 @@ from closedloop_plugin.worlds.bodies.body import EGO, WALKERS, SimulatedBody, na
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, drive, place, slide, walk
 from closedloop_plugin.worlds.bridge.rail import Rail
-from closedloop_plugin.worlds.bridge.stage import ScenarioStage
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage, in_scene
 from closedloop_plugin.worlds.embedded.building_obstacles import BuildingObstacles
 from closedloop_plugin.worlds.embedded.collisions import BodyContact, resolve_collisions
 from closedloop_plugin.worlds.embedded.network_signals import NetworkSignals
@@ -108,6 +108,7 @@ class EmbeddedSimulation(NewtonianSimulation):
         proxy = obj._dynamicProxy.__dict__  # Scenic's mutable copy for this simulation
         body = _mirror(proxy, name_of(str(proxy.get("role", "scenario")), [b for b, _ in self._mirrors]))
         self._count_as_background(body, proxy.get("rail") is not None)
+        body.gone = not in_scene(proxy.get("part"))
         self._mirrors.append((body, proxy))
         proxy["elevation"] = 0.0
         # Headings are then global, and an orientation is a single rotation.
@@ -223,7 +224,7 @@ def _read_object(body: SimulatedBody, proxy: dict[str, Any]) -> None:
     parked = body.parked and get("behavior") is None
     if parked or get("hand_brake"):
         body.brake = 1.0
-    body.gone = bool(get("gone", False))
+    body.gone = bool(get("gone", False)) or not in_scene(get("part"))
     lamps, doors = get("lamps"), get("doors")
     if lamps != body.lamps:
         known_words("lamp", lamps or (), LAMPS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.core.routes import read_routes, select, wide_gaps
+from closedloop_plugin.core.routes import read_route_file, read_routes, select, wide_gaps
 from lmms_eval_ad2.errors import Ad2Error
 
 GOOD = """<routes><route id="7" town="Town12"><waypoints><position x="1" y="2" z="0"/><position x="1" y="2" z="0"/>
@@ -63,18 +63,71 @@ def test_an_invalid_field_is_named(tmp_path: Path, old: str, new: str, says: str
         ('<end_actor_flow x="1"', '<end_actor_flow x="1e9"', "'end_actor_flow x': expected -1,000,000 to"),
         ('from="30" to="90"', 'from="30" to="x"', "'frequency to'"),
         ('<trigger_point x="2" y="2" yaw="90" z="0"/>', "", "trigger_point"),
-        ("<direction", '<objects a="id=static.prop.x x=0"/><direction', "its scenario has <objects>, which no program"),
-        ("<scenarios>", '<scenarios><scenario name="A_1" type="Accident"/>', "2 scenarios; to drive it, exactly one"),
     ],
 )
-def test_a_route_whose_scenario_is_no_single_readable_one_is_kept_for_scoring(
-    tmp_path: Path, old: str, new: str, says: str
-) -> None:
+def test_a_scenario_that_cannot_be_read_is_kept_with_the_reason(tmp_path: Path, old: str, new: str, says: str) -> None:
     file = tmp_path / "r.xml"
     file.write_text(GOOD.replace(old, new))
     (route,) = read_routes(file)
-    assert says in route.undrivable
-    assert route.scenario == ("" if "2 scenarios" in says else "ParkingCutIn")
+    (scenario,) = route.scenarios
+    assert says in scenario.fault and str(file) in scenario.fault
+    assert (route.scenario, route.params, route.trigger) == ("ParkingCutIn", {}, (1, -2, 0))
+    assert route.triggers == ()
+
+
+def test_attribute_lists_are_kept_as_data(tmp_path: Path) -> None:
+    lists = (
+        '<objects a="id=static.prop.x x=0" b="id=y"/><pedestrians value="3"/><gap from="a few" to="many"/><sign/>'
+        '<walker value="walker.pedestrian.0014"/><direction'
+    )
+    (tmp_path / "r.xml").write_text(GOOD.replace("<direction", lists, 1).replace('<gap from="a few"', '<gap a="few"'))
+    (route,) = read_routes(tmp_path / "r.xml")
+    assert route.params["objects"] == {"a": "id=static.prop.x x=0", "b": "id=y"}
+    assert (route.params["pedestrians"], route.params["sign"]) == (3.0, {})
+    assert (route.params["gap"], route.params["walker"]) == ({"a": "few", "to": "many"}, "walker.pedestrian.0014")
+    assert route.scenarios[0].fault == ""
+
+
+def test_a_route_with_several_scenarios_has_them_all_and_none_as_its_own(tmp_path: Path) -> None:
+    second = '<scenario type="Accident"><trigger_point x="3" y="2" yaw="0" z="0"/><distance value="9"/></scenario>'
+    (tmp_path / "r.xml").write_text(GOOD.replace("</scenarios>", f"{second}</scenarios>"))
+    (route,) = read_routes(tmp_path / "r.xml")
+    assert [(one.kind, one.name) for one in route.scenarios] == [("ParkingCutIn", "S_1"), ("Accident", "Accident")]
+    assert route.scenarios[1].params == {"distance": 9.0}
+    assert route.triggers == ((2, -2, pytest.approx(-math.pi / 2)), (3, -2, 0))
+    assert (route.scenario, route.scenario_name, route.params, route.trigger) == ("", "", {}, (1, -2, 0))
+
+
+def test_a_bad_route_is_left_out_by_name_and_the_others_are_read(tmp_path: Path) -> None:
+    one = GOOD.removeprefix("<routes>").removesuffix("</routes>")
+    bad = (
+        one.replace('id="7"', 'id="8"').replace('x="3"', 'x="east"'),
+        one.replace(' id="7"', ""),
+        one.replace('id="7"', 'id="9"').replace('cloudiness="60"', 'cloudiness="thick"'),
+        one.replace('id="7"', 'id="8"').replace('<position x="3" y="2" z="0"/>', ""),
+    )
+    (tmp_path / "r.xml").write_text(f"<routes>{bad[0]}{one}{''.join(bad[1:])}</routes>")
+    found = read_route_file(tmp_path / "r.xml")
+    assert [route.id for route in found.routes] == ["7"]
+    assert {name: reason.split(": ", 1)[1] for name, reason in found.left_out.items()} == {
+        "8": "field 'position x': expected a number, found 'east'",
+        "number 3 of r.xml": "field 'id': expected a value",
+        "9": "field 'weather cloudiness': expected a number, found 'thick'",
+        "8 (2)": "field 'waypoints': expected two to 60,000 positions, found 1",
+    }
+
+
+def test_of_a_list_of_weathers_the_one_at_the_start_holds(tmp_path: Path) -> None:
+    listed = '<weather route_percentage="100" cloudiness="5"/><weather route_percentage="0"'
+    (tmp_path / "r.xml").write_text(GOOD.replace('<weather route_percentage="0"', listed))
+    assert read_routes(tmp_path / "r.xml")[0].weather.cloudiness == 60
+
+
+def test_a_route_of_too_many_points_is_refused(tmp_path: Path) -> None:
+    points = "".join(f'<position x="{i % 2}" y="2" z="0"/>' for i in range(60_001))
+    (tmp_path / "r.xml").write_text(GOOD.replace("</waypoints>", f"{points}</waypoints>"))
+    with pytest.raises(Ad2Error, match="expected two to 60,000 positions"):
+        read_routes(tmp_path / "r.xml")
 
 
 def test_routes_of_leaderboard_1_have_points_and_no_scenario(tmp_path: Path) -> None:
@@ -88,7 +141,6 @@ def test_routes_of_leaderboard_1_have_points_and_no_scenario(tmp_path: Path) -> 
         (),
         (0, 0, pytest.approx(-math.pi / 2)),
     )
-    assert route.undrivable.startswith("no scenarios")
     assert wide_gaps([route]) == {"0": (1, 60.0)}
 
 

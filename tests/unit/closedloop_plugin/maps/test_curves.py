@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import examples
 
 from closedloop_plugin.maps import curves
 from closedloop_plugin.maps.builders.smoothing import lane_jumps, smoothed
@@ -50,6 +51,54 @@ def test_a_join_reaches_its_goal_and_is_smooth(
         assert math.dist(a.end[:2], b.start[:2]) < 1e-6
         assert abs(math.remainder(a.end[2] - b.start[2], math.tau)) < 1e-6
     assert abs(math.remainder(chain[-1].end[2] - goal[2], math.tau)) < 1e-4
+
+
+@settings(max_examples=examples(4000), deadline=None)
+@given(COORDINATE, COORDINATE, YAW, COORDINATE, COORDINATE, YAW)
+def test_any_two_poses_are_joined_smoothly_and_without_a_needless_loop(
+    x: float, y: float, yaw: float, to_x: float, to_y: float, to_yaw: float
+) -> None:
+    start, end = (x, y, yaw), (to_x, to_y, to_yaw)
+    chain = curves.join(start, end)
+    chord = math.dist(start[:2], end[:2])
+    if not chain:
+        assert chord < 1e-5 and abs(math.remainder(yaw - to_yaw, math.tau)) < 1e-4
+        return
+    assert chain[0].start == start
+    assert all(s.length > 0 and math.isfinite(s.curvature) for s in chain)
+    for a, b in pairwise(chain):
+        assert math.dist(a.end[:2], b.start[:2]) < 1e-6
+        assert abs(math.remainder(a.end[2] - b.start[2], math.tau)) < 1e-6
+    assert math.dist(chain[-1].end[:2], end[:2]) < curves.IN_LINE_M
+    assert abs(math.remainder(chain[-1].end[2] - to_yaw, math.tau)) < 1e-4
+    assert curves.length(chain) <= 3 * chord + 2.5 * math.tau * curves.TURNING_M[1]
+
+
+@pytest.mark.parametrize(
+    ("end", "metres"),
+    [
+        ((0.0, 0.0, 0.0), 0.0),
+        ((10.0, 0.0, 0.0), 10.0),
+        # Around and back to the same place: three arcs of 4 m radius, of 60, 300 and 60 degrees.
+        ((0.0, 0.0, math.pi), 4 * math.radians(420)),
+        ((-20.0, 0.0, 0.0), 2 * math.pi * 5 + 20),  # straight behind: two half turns of radius 20 / 4, and back
+    ],
+)
+def test_joins_that_no_biarc_makes(end: curves.Pose, metres: float) -> None:
+    assert curves.length(curves.join((0.0, 0.0, 0.0), end)) == pytest.approx(metres, abs=1e-6)
+
+
+@pytest.mark.parametrize("goal", [(0.0, 0.0), (-5.0, 0.0)])
+def test_no_arc_leads_to_the_start_or_straight_behind(goal: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="no arc leads"):
+        curves.arc_through((0.0, 0.0, 0.0), *goal)
+
+
+def test_a_biarc_that_would_turn_on_the_spot_is_refused() -> None:
+    """Its first arc would have length 0 and half a turn: the T-junction of route 24944 in Town02."""
+    with pytest.raises(ValueError, match=r"no arc leads|no biarc"):
+        curves.biarc((0.0, 0.0, 0.0), (-10.0, 10.0, math.pi / 2))
+    assert curves.join((0.0, 0.0, 0.0), (-10.0, 10.0, math.pi / 2))[-1].end[:2] == pytest.approx((-10, 10))
 
 
 def test_parallel_reverse_and_split_of_a_chain() -> None:

@@ -12,7 +12,7 @@ from support.closedloop.scored import episode, raw, record, route, write
 
 from closedloop_plugin.cli.drive.score import render
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.routes import read_routes
+from closedloop_plugin.core.routes import RouteScenario, read_routes
 from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.efficiency import message
 from closedloop_plugin.scoring.official import from_episode, read
@@ -345,11 +345,19 @@ def test_the_wrong_route_file_is_refused() -> None:
         summarise([record("1", town="Town01")], [route("1")], B2D)
 
 
+def scenario(kind: str, name: str) -> RouteScenario:
+    return RouteScenario(kind, name, (0.0, 0.0, 0.0), {})
+
+
 def test_scenarios_are_compared_by_their_names() -> None:
-    own = replace(route("1", "ControlLoss"), scenario_name="my_cut_in", scenarios=(("ControlLoss", "my_cut_in"),))
+    own = replace(
+        route("1", "ControlLoss"), scenario_name="my_cut_in", scenarios=(scenario("ControlLoss", "my_cut_in"),)
+    )
     mine = replace(record("1"), scenario_name="my_cut_in", scenario="my_cut_in")
     assert not [n for n in summarise([mine], [own], B2D)["notes"] if "another town or scenario" in n]
-    both = replace(own, scenario="", scenario_name="", scenarios=(("Accident", "a"), ("ControlLoss", "my_cut_in")))
+    both = replace(
+        own, scenario="", scenario_name="", scenarios=(scenario("Accident", "a"), scenario("ControlLoss", "my_cut_in"))
+    )
     found = summarise([mine], [both], B2D)
     assert (found["driving_score"], found["skill_score"], found["types"][0]["type"]) == (100.0, None, "")
     with pytest.raises(Ad2Error, match="names another town or scenario"):

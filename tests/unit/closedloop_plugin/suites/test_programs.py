@@ -178,10 +178,10 @@ def test_a_folder_without_programs_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("route", "message"),
     [
-        ("demo:999", r"a\.scenic: route demo:999: no such route: 999; known ids are like 101"),
-        ("dmeo:101", r"a\.scenic: route dmeo:101: .*no such suite.*demo, embedded220"),
-        ("embedded220:2050", r"a\.scenic: route embedded220:2050: .*ad2 drive routes add"),
-        ("nowhere.xml:1", r"a\.scenic: route nowhere\.xml:1: "),
+        ("demo:999", r"a\.scenic, line 1: route demo:999: no such route: 999; known ids are like 101"),
+        ("dmeo:101", r"a\.scenic, line 1: route dmeo:101: .*no such suite.*demo, embedded220"),
+        ("embedded220:2050", r"a\.scenic, line 1: route embedded220:2050: .*ad2 drive routes add"),
+        ("nowhere.xml:1", r"a\.scenic, line 1: route nowhere\.xml:1: "),
         ("{}", r"a\.scenic: names no route; it needs a line like: param route = \"demo:101\""),
     ],
 )
@@ -255,11 +255,11 @@ def test_one_invalid_program_does_not_end_the_others(tmp_path: Path, capsys: pyt
     assert main(["drive", "run", "--suite", str(folder), "--agent", "expert", "--out", str(out)]) == 1
     output = capsys.readouterr()
     assert "left out, 1 of 4 scenarios: z (unfair)" in output.out
-    assert f"failed: route b repetition 0: {EndReason.INVALID}: {invalid}, line 7: NameError" in output.err
+    assert f"failed: route b repetition 0: fault of the program: {invalid}, line 7: NameError" in output.err
     records = {r["route_id"]: r for r in map(json.loads, (out / "episodes.jsonl").read_text().splitlines())}
     assert {name: r["end"] for name, r in records.items()} == {
         "a": EndReason.COMPLETED, "b": EndReason.INVALID, "c": EndReason.COMPLETED
     }  # fmt: skip
-    assert records["b"]["score_composed"] == 0.0
+    assert (records["b"]["score_composed"], records["b"]["fault"]) == (0.0, "program")
     drawn = [records[name]["drawn"]["aside"] for name in "ac"]
     assert all(2.6 <= value <= 3.0 for value in drawn) and drawn[0] != drawn[1]

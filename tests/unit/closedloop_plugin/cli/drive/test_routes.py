@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.cli.drive import routes
-from closedloop_plugin.cli.drive.selection import check_drivable
 from closedloop_plugin.suites.lookup import suite
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -34,9 +33,17 @@ def test_the_validation_set_of_bench2drive_is_added_under_its_own_name(
 ) -> None:
     drive("routes", "add", data_dir / "bench2drive/bench2drive_0.0.4_val.xml")
     out = capsys.readouterr().out
-    assert "220 routes" in out and "--suite bench2drive_0.0.4_val" in out and "scored" not in out
-    found = suite("bench2drive_0.0.4_val")
-    assert (found.name, len(found.routes)) == ("bench2drive_0.0.4_val", 220)
+    assert "220 routes" in out and "--suite embedded220v4" in out and "scored" not in out and "without" not in out
+    for name, world in (
+        ("bench2drive_0.0.4_val", "embedded"),
+        ("embedded220v4", "embedded"),
+        ("bench2drive220v4", "carla"),
+    ):
+        assert (suite(name, world).name, len(suite(name, world).routes)) == (name, 220)
+    with pytest.raises(
+        Ad2Error, match="bench2drive220v4 is for CARLA; in the embedded world use --suite embedded220v4"
+    ):
+        suite("bench2drive220v4")
     with pytest.raises(Ad2Error, match=r"--name \.hidden: letters"):
         drive("routes", "add", data_dir / "bench2drive/bench2drive_0.0.4_val.xml", "--name", ".hidden")
 
@@ -46,23 +53,46 @@ ROUTE = """<route id="{}" town="Town12"><waypoints><position x="0" y="0" z="0"/>
 CUT_IN = '<scenario name="my_cut_in" type="ParkingCutIn"><trigger_point x="9" y="0" yaw="0" z="0"/></scenario>'
 
 
-def test_add_says_which_routes_can_only_be_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_add_says_which_routes_are_driven_without_a_scenario_and_which_not_at_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "mixed.xml"
     other = CUT_IN.replace("ParkingCutIn", "CustomObstacle")
-    kinds = (("1", 40, CUT_IN), ("2", 40, CUT_IN + CUT_IN), ("3", 40, other), ("4", 400, CUT_IN))
+    faulty = CUT_IN.replace("<trigger_point", '<distance value="far"/><trigger_point')
+    kinds = (
+        ("1", 40, CUT_IN), ("2", 40, CUT_IN + CUT_IN), ("3", 40, other), ("4", 400, CUT_IN), ("5", 40, faulty),
+        ("6", "east", CUT_IN), ("7", 40, ""),
+    )  # fmt: skip
     file.write_bytes(f"<routes>{''.join(ROUTE.format(*kind) for kind in kinds)}</routes>".encode("utf-16"))
     assert drive("routes", "add", file) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "2 of them can be driven, 2 only scored" in out
+    assert "6 routes in " in out and "--suite mixed" in out
+    assert "1 routes are left out: 6 (" in out and "field 'position x': expected a number, found 'east'" in out
+    assert "5 of them can be driven, 1 only scored" in out and "'distance value': expected a number, found 'far'" in out
     assert (
-        "2 (2 scenarios; to drive it, exactly one is needed), 3 (no program for scenario type 'CustomObstacle')" in out
+        "1 route(s) driven without a scenario of theirs, 1 scenario(s) in all (3): no program for scenario type" in out
     )
     assert "1 routes have neighbouring points 50 m or more apart" in out and "4 (400 m after point 1)" in out
-    with pytest.raises(Ad2Error, match=r"mixed: route 2 can be scored, but not driven: 2 scenarios.*; select others"):
-        check_drivable("mixed", suite("mixed").routes)
-    file.write_text(f"<routes>{ROUTE.format('1', 40, '')}</routes>")
-    assert drive("routes", "add", file) == 0
-    out = capsys.readouterr().out
-    assert "can be scored, but not driven" in out and "drive them with" not in out
     drive("routes", "list")
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
+
+
+def test_a_folder_of_route_files_becomes_one_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "fail2drive"
+    folder.mkdir()
+    for id_ in ("1", "2"):
+        (folder / f"{id_}.xml").write_text(f"<routes>{ROUTE.format(id_, 40, CUT_IN)}</routes>")
+    with pytest.raises(
+        Ad2Error, match=r"fail2drive are not here, .* then: ad2 drive routes add DIR --name fail2drive$"
+    ):
+        suite("fail2drive")
+    assert drive("routes", "add", folder) == 0
+    assert "2 routes in " in capsys.readouterr().out
+    assert suite("fail2drive").ids == ["1", "2"]
+    with pytest.raises(Ad2Error, match="not the name of a built-in suite"):
+        drive("routes", "add", folder, "--name", "embedded220v4")
+
+
+def test_a_suite_that_is_not_here_names_the_command_that_adds_it() -> None:
+    with pytest.raises(Ad2Error, match=r"then: ad2 drive routes add bench2drive_0\.0\.4_val\.xml$"):
+        suite("embedded220v4")

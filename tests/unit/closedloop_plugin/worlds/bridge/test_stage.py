@@ -49,8 +49,9 @@ def test_an_event_is_recorded_once() -> None:
 def with_standard() -> tuple[ScenarioStage, ScenarioStage]:
     """The stages of a program and of the standard scenario under it."""
     s = stage()
-    s.standard = replace(s, base=True, signals={})
-    return s, s.standard
+    base = replace(s, base=True, signals={})
+    s.parts = (base,)
+    return s, base
 
 
 def test_events_of_the_standard_scenario_are_told_apart_but_for_those_that_the_referee_counts() -> None:
@@ -75,6 +76,26 @@ def test_the_lights_of_the_program_precede_those_of_the_standard_scenario() -> N
     assert own.held_signals == {"own": SignalState.RED, "cross": SignalState.RED}
     own.free_signals()
     assert own.held_signals == {"own": SignalState.GREEN, "cross": SignalState.RED}
+
+
+def test_scenarios_of_one_route_have_their_own_events_and_are_in_the_scene_near_their_trigger() -> None:
+    s = stage()
+    first, second = (replace(s, label=f"A_{i}", trigger_s=600.0 * i, signals={}, streams=[], parts=()) for i in (0, 1))
+    s.parts = (first, second)
+    first.event("trigger")
+    second.event("trigger")
+    first.event("scenario timeout")
+    assert not second.happened("scenario timeout"), "the flow of the other goes on"
+    second.event("scenario timeout")
+    names = ["A_0 trigger", "A_1 trigger", "scenario timeout", "scenario timeout"]
+    assert [name for _, name in s.events] == names
+    second.hold_signals("red", "green")
+    second.streams.append("flow")
+    assert (first.in_scene, second.in_scene) == (True, False)
+    assert s.held_signals == {} and s.all_streams == []
+    first.ego_s = second.ego_s = 450.0
+    assert (first.in_scene, second.in_scene) == (False, True)
+    assert s.held_signals == second.signals and s.all_streams == ["flow"]
 
 
 def test_the_oncoming_lane_and_noise_of_both_apply() -> None:
