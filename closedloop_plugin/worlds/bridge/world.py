@@ -22,6 +22,7 @@ from closedloop_plugin.worlds.bridge.disk_cache import use_disk_cache
 from closedloop_plugin.worlds.bridge.faults.place import at_its_param
 from closedloop_plugin.worlds.bridge.ground import ON_ROUTE_M
 from closedloop_plugin.worlds.bridge.params import perception_of, weather_of
+from closedloop_plugin.worlds.bridge.passage import closed_way
 from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, road_ahead, stage_for
 from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
@@ -78,6 +79,8 @@ class ScenicWorld:
         self._lights = TrafficLightCycle(road.stop_lines, setup.seed)
         self._command = commands(road.path, road.junctions, road.changes)
         self._begin(compiled, stage)
+        if not stage.kind and (reason := closed_way(road.path, self._ground, compiled.scene.objects)):
+            stage.event(reason)
         return self._observe()
 
     def step(self, control: Control) -> Observation:
