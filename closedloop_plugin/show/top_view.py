@@ -184,8 +184,8 @@ def _ego(figure: Any, axes: Any, track: EpisodeTrack) -> None:
         lines.set_array((speed[:-1] + speed[1:]) / 2)
         axes.add_collection(lines)
         figure.colorbar(lines, ax=axes, label="ego's speed, km/h", shrink=0.6, pad=0.01, aspect=25)
-    last = moments[-1]
-    axes.fill(*box((last.t, last.x, last.y, last.yaw), *track.ego_size).T, color=EGO, zorder=7, label="ego at the end")
+    last, name = moments[-1], "ego at the end" if len(moments) > 1 else "ego"
+    axes.fill(*box((last.t, last.x, last.y, last.yaw), *track.ego_size).T, color=EGO, zorder=7, label=name)
     due, marked = MARK_S, (moments[0].x, moments[0].y)
     for now in moments[1:]:
         if now.t + 1e-6 < due:

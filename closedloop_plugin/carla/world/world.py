@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.carla.maps.from_server import address
-from closedloop_plugin.core.routes import Route, Weather
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import EgoContact
 from closedloop_plugin.maps.base import RoadLayout, RoadMap
 from closedloop_plugin.worlds.base import InvalidScene
@@ -66,12 +66,6 @@ class CarlaWorld(ScenicWorld):
         from closedloop_plugin.carla.maps.road_map import carla_road
 
         return carla_road(route, self._town, self._folder)
-
-    def _weather_of(self, scene: Any) -> Weather:
-        from closedloop_plugin.carla.world.weather import program_weather
-
-        self._weather = program_weather(scene.params.get("weather"), self._weather)
-        return super()._weather_of(scene)
 
     def _begin(self, compiled: CompiledScene, stage: ScenarioStage) -> None:
         from closedloop_plugin.carla.maps.ground import CarlaGround, CarlaRouteGround

@@ -149,7 +149,7 @@ def run(options: DriveRunOptions) -> int:
         return dry_run(options)
     from closedloop_plugin.cli.drive.prepared_run import prepare
     from closedloop_plugin.cli.drive.report import report
-    from closedloop_plugin.cli.drive.selection import other_values, without_act
+    from closedloop_plugin.cli.drive.selection import other_values, without_act, without_way
     from closedloop_plugin.runner.run import AGAIN
     from closedloop_plugin.runner.run import run as drive
 
@@ -161,7 +161,7 @@ def run(options: DriveRunOptions) -> int:
     repetitions = options.fresh_draws or options.repetitions
     show(report(records, prepared.routes, rules, repetitions, prepared.run.identity, options.out))
     programs = {task.route_id: task.setup.program for task in prepared.run.tasks}
-    notes = (*other_values(records, prepared.drawn), *without_act(records, programs))
+    notes = (*other_values(records, prepared.drawn), *without_act(records, programs), *without_way(records))
     for note in (*prepared.notes, *prepared.training, *notes):
         show(note)
     if options.shard:

@@ -127,6 +127,12 @@ def without_act(records: Sequence[EpisodeRecord], programs: Mapping[str, Path | 
     return (f"the program sent no event act, so its actor never acted: {few(list(dict.fromkeys(silent)))}",)
 
 
+def without_way(records: Sequence[EpisodeRecord]) -> tuple[str, ...]:
+    """A line for each scene that leaves the ego no way; see worlds/bridge/passage.py."""
+    found = ((r.route_id, name) for r in records for _, name in r.events if name.startswith("no way: "))
+    return tuple(f"{route}: the scene leaves the ego {name}" for route, name in dict.fromkeys(found))
+
+
 def _acts(program: Path | None) -> bool:
     """Whether a program uses our library, whose actors act; a program of others need not have such an event."""
     return program is not None and program.is_file() and LIBRARY in program.read_text("utf-8", "replace")

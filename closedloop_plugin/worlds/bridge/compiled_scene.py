@@ -112,6 +112,7 @@ def more_scenes(compiled: CompiledScene, count: int, tries: int = 2000) -> list[
 
 def space_for(program: Path, model: str, params: dict[str, Any]) -> dict[str, ParameterDomain]:
     """Domains of the program's free parameters, compiled but not sampled. Raises Ad2Error as scene_for."""
+    check_dialect(Path(program), params)
     with _located_errors(program, 0):
         return space_of(_compiled(program, model, params, 0))
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS, PerceptionConditions
 from closedloop_plugin.core.routes import Weather
+from closedloop_plugin.core.weather_presets import program_weather
 from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.numbers import is_number
@@ -86,7 +87,8 @@ def _plain(value: Any) -> Any:
 
 
 def weather_of(scene: Any, otherwise: Weather) -> Weather:
-    """`otherwise` with the weather parameters that the program sets."""
+    """`otherwise` with the weather that the program sets: `param weather`, and single parameters."""
+    otherwise = program_weather(scene.params.get("weather"), otherwise)
     given = {name: scene.params[name] for name in WEATHER if name in scene.params}
     for name, value in given.items():
         if not is_number(value):

@@ -22,6 +22,7 @@ from closedloop_plugin.worlds.bridge.disk_cache import use_disk_cache
 from closedloop_plugin.worlds.bridge.faults.place import at_its_param
 from closedloop_plugin.worlds.bridge.ground import ON_ROUTE_M
 from closedloop_plugin.worlds.bridge.params import perception_of, weather_of
+from closedloop_plugin.worlds.bridge.passage import closed_way
 from closedloop_plugin.worlds.bridge.program_setup import not_played, params_for, program_of, road_ahead, stage_for
 from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
@@ -69,7 +70,7 @@ class ScenicWorld:
         if compiled.scene.egoObject is None:
             raise Ad2Error(f"{program}: the program defines no ego; it needs a line like: ego = new Car")
         with at_its_param(program):
-            self._weather = self._weather_of(compiled.scene)
+            self._weather = weather_of(compiled.scene, self._weather)
             self._perception = perception_of(compiled.scene, self.shown, self.backend)
         self._drawn = compiled.drawn
         self._network = compiled.scene.workspace.network
@@ -81,6 +82,8 @@ class ScenicWorld:
         self._lights = TrafficLightCycle(road.stop_lines, setup.seed)
         self._command = commands(road.path, road.junctions, road.changes)
         self._begin(compiled, stage)
+        if not stage.kind and (reason := closed_way(road.path, self._ground, compiled.scene.objects)):
+            stage.event(reason)
         return self._observe()
 
     def step(self, control: Control) -> Observation:
@@ -151,9 +154,6 @@ class ScenicWorld:
 
     def _render(self, camera: Any) -> np.ndarray:
         raise NotImplementedError
-
-    def _weather_of(self, scene: Any) -> Weather:
-        return weather_of(scene, self._weather)
 
     # -- within an episode -----------------------------------------------------------------------------------------
     def _end(self) -> None:

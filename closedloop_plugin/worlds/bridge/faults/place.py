@@ -41,7 +41,7 @@ def _place(program: Path, exc: BaseException) -> tuple[str, int | None]:
         return getattr(exc, "filename", None) or str(program), line
     stack, frames = traceback.extract_tb(exc.__traceback__), list(frames_of(exc))
     steps = [f for f in stack if f.filename.endswith(".scenic") and not _generated(f)]
-    own = [f for f in steps if f.filename == str(program)] or [f for f in steps if not _of_packages(f.filename)]
+    own = [f for f in steps if f.filename == str(program)] or [f for f in steps if not of_packages(f.filename)]
     if own:
         return own[-1].filename, own[-1].lineno
     if isinstance(exc, UnknownWord) and (line := _numbered(line_with(program, exc.what, exc.word))):
@@ -56,7 +56,8 @@ def _generated(step: traceback.FrameSummary) -> bool:
     return step.lineno == 1 and step.name != "<module>"
 
 
-def _of_packages(file: str) -> bool:
+def of_packages(file: str) -> bool:
+    """Whether a file is part of Scenic or of this project, not of a user."""
     import scenic
 
     return any(
@@ -114,7 +115,7 @@ def _standing(agent: Any) -> str:
     generator, found = getattr(getattr(agent, "behavior", None), "_runningIterator", None), ""
     while generator is not None:
         frame = getattr(generator, "gi_frame", None)
-        if frame is not None and not _of_packages(frame.f_code.co_filename):
+        if frame is not None and not of_packages(frame.f_code.co_filename):
             found = f"{frame.f_code.co_filename}, line {frame.f_lineno}: "
         generator = getattr(generator, "gi_yieldfrom", None)
     return found

@@ -209,7 +209,7 @@ def test_a_loop_without_an_end_is_named(
     file = tmp_path / "p.scenic"
     file.write_text(text)
     error = fault(world, file)
-    assert "EndlessLoop: this step of the program has run for 0.2 s" in error
+    assert "EndlessLoop: this step of the program has computed for 0.2 s" in error
     assert f"line {line}:" in error or f"line {line - 1}:" in error
 
 
