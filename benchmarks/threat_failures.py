@@ -30,6 +30,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -70,6 +71,8 @@ class RouteFailures:
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--target", default="late", help="value of --agent")
+    p.add_argument("--name", help="of the target in folder and text (default: the target)")
+    p.add_argument("--options", default="", help='of the drives, one string: "--size 160x90 --decision-hz 2"')
     p.add_argument("--suite", default="embedded220")
     p.add_argument("--every", type=int, default=4, metavar="K", help="every K-th route of the suite (default 4)")
     p.add_argument("--start", type=int, default=0, metavar="I", help="from the I-th route on (default 0)")
@@ -81,8 +84,9 @@ def main() -> int:
     args = p.parse_args()
     routes = [route.id for route in suite(args.suite, "embedded").routes][args.start :: args.every]
     common = ["--suite", args.suite, "--routes-ids", ",".join(routes), "--agent", args.target, "--seed", str(args.seed)]
-    common += ["--workers", str(args.workers)]
-    out = args.out / args.target
+    common += ["--workers", str(args.workers), *shlex.split(args.options)]
+    name = args.name or args.target
+    out = args.out / name
     found = {}
     for fuser in FUSERS:
         folder = out / f"{fuser}{args.rounds}"
@@ -90,7 +94,7 @@ def main() -> int:
         _ad2("threats", "generate", *common, "--fuser", fuser, *budget, "--out", str(folder))
         found[fuser] = threat_failures(folder, routes)
     found["standard"] = standard_failures(out / f"{FUSERS[0]}{args.rounds}" / "target" / "standard", routes)
-    print(report(args.target, routes, found, args.rounds))
+    print(report(name, routes, found, args.rounds))
     print(json.dumps({name: {route: astuple(row) for route, row in one.items()} for name, one in found.items()}))
     return 0
 

@@ -18,7 +18,7 @@ from closedloop_plugin.suites.shipped_threats import ENDING, SHIPPED, pack
 from lmms_eval_ad2.errors import Ad2Error
 
 MOST_BYTES = 3_000_000
-KEPT = ("asked", "finished", "checked", "reflect", "rounds", "left_out", "failed", "failed_in_round", "causes")
+KEPT = ("asked", "finished", "checked", "reflect", "left_out", "failed", "failed_in_round", "causes")
 
 
 def main() -> int:

@@ -142,13 +142,13 @@ def rounds_of(made: GeneratedThreats) -> dict[str, int]:
     """Number of routes by the round in which a threat made the target fail, and of the others by what became of
     them."""
     failed_in = made.failed_in
-    counts = Counter(f"by a threat in round {number}" for number in failed_in.values() if number is not None)
+    counts = Counter(f"threat failure in round {number}" for number in failed_in.values() if number is not None)
     found = {name: counts[name] for name in sorted(counts)}
     never = sum(number is None for number in failed_in.values())
     not_driven = len(made.transcripts.keys() - {*failed_in, *made.failed, *made.unsound, *made.unscored})
     return {
         **found,
-        "by no threat": never,
+        "no threat failure": never,
         "not scored": len(made.unscored.keys() - failed_in.keys()),
         "not driven": not_driven,
         "unsound": len(made.unsound),

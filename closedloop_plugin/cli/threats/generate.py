@@ -238,7 +238,7 @@ def _drives(made: GeneratedThreats, job: ThreatGenerationConfig) -> list[str]:
         lines.append(f"it never moved on {len(still)} routes ({names}): questioned at moments by time")
     if job.reflect:
         counts = rounds_of(made)
-        lines.append(f"target on its scenarios, {len(job.routes)} routes: failed "
+        lines.append(f"target on its scenarios, {len(job.routes)} routes: "
                      + ", ".join(f"{name} {n}" for name, n in counts.items()))  # fmt: skip
         lines.append(f"failures on the scenarios of the suite: {counts_text(list(made.causes.values()))}")
     return lines
