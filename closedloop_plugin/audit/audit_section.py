@@ -32,7 +32,7 @@ def audit_section(found: FileAudit) -> ReportSection:
             *(_matrix(found, measure) for measure in MEASURES),
             *_sample_size(found),
         ],
-        footer=[_files(found), *_not_available(found)],
+        footer=[_files(found), *_not_available(found), *_other_sets(found)],
         data=to_json(found),
     )
 
@@ -273,6 +273,22 @@ def _not_available(found: FileAudit) -> list[SectionTable]:
     rows = [[one.name, one.reason] for one in found.listed.not_available]
     text = "Results of which no public file was found that could be read. A file at a public commit can be added."
     return [SectionTable("Not available", ["result", "reason"], rows, caption=[text])] if rows else []
+
+
+def _other_sets(found: FileAudit) -> list[SectionTable]:
+    headers = ["result", "published Driving Score", "published Success Rate %"]
+    return [
+        SectionTable(
+            f"{one.name}: published, not recomputed",
+            headers,
+            [[row.name, *(NONE if v is None else f"{v:.2f}" for v in (row.driving_score, row.success_rate))]
+             for row in one.printed],
+            "lrr",
+            caption=[f"As printed in {one.source}. Figures of other routes: not comparable with those above."],
+            notes=[one.note],
+        )
+        for one in found.listed.other_sets
+    ]  # fmt: skip
 
 
 def _with_span(value: float, span: Span | None, signed: bool = False) -> SectionCell:

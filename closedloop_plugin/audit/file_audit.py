@@ -81,6 +81,7 @@ def to_json(found: FileAudit) -> dict[str, Any]:
         "rankings": {measure: _ranking(found, ranked) for measure, ranked in found.rankings.items()},
         "sample_size": {measure: None if one is None else asdict(one) for measure, one in found.plans.items()},
         "not_available": [one.model_dump() for one in found.listed.not_available],
+        **({"other_sets": [one.model_dump() for one in found.listed.other_sets]} if found.listed.other_sets else {}),
     }
 
 

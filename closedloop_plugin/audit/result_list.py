@@ -8,6 +8,8 @@
          note: TEXT}
     not_available:
       - {name, reason}
+    other_sets:                                                  figures on other routes, as printed, without files
+      - {name, source, note: TEXT, printed: [{name, driving_score, success_rate}]}
 
 A `path` with {route} stands for one file per route. Its `sha256` is that of a listing with one line
 "<sha256 of the file>  <path>" per route, sorted, as `sha256sum` prints it.
@@ -84,12 +86,30 @@ class UnavailableResult(_Strict):
     reason: Text
 
 
+class OtherFigures(_Strict):
+    """Figures in percent of one driver on another set of routes."""
+
+    name: Text
+    driving_score: Percent
+    success_rate: Percent | None = None
+
+
+class OtherSet(_Strict):
+    """Figures that one source prints for another set of routes; they cannot be recomputed without result files."""
+
+    name: Text
+    source: Text
+    note: Text
+    printed: Annotated[tuple[OtherFigures, ...], Field(min_length=1)]
+
+
 class ResultList(_Strict):
     """The whole list."""
 
     routes: PublicFile
     results: Annotated[tuple[ListedResult, ...], Field(min_length=1)]
     not_available: tuple[UnavailableResult, ...] = ()
+    other_sets: tuple[OtherSet, ...] = ()
 
 
 def read_list(file: Path) -> ResultList:

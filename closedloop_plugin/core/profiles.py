@@ -106,6 +106,8 @@ PROFILES: Mapping[str, Profile] = {
         situation="none",  # words and image only: paper, section 3.1, and public code
     ),
     "leaderboard-2.0": Profile("leaderboard-2.0", InfractionPenalties(min_speed_infractions=0.7), max_ticks=10**9),
+    # Multiplicative penalties; stop signs are not counted (page of Longest6), nor the minimum speed, which it lacks.
+    "longest6": Profile("longest6", InfractionPenalties(stop_infraction=1.0), max_ticks=10**9, cameras=surround()),
     "leaderboard-2.1": Profile(
         "leaderboard-2.1",
         InfractionPenalties(

@@ -64,7 +64,7 @@ class DriverOptions:
         "(default: the profile's; bench2advlm: none)", default=None, identity="interpreter",
     )  # fmt: skip
     profile: str = option(
-        "rules and limits: bench2advlm (default), bench2drive, leaderboard-2.0, leaderboard-2.1",
+        "rules and limits: bench2advlm (default), bench2drive, longest6, leaderboard-2.0, leaderboard-2.1",
         default="bench2advlm", metavar="NAME", identity="profile",
     )  # fmt: skip
     tasks: str | None = option(

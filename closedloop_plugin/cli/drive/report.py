@@ -41,9 +41,10 @@ def report(
     if len(records) < len(routes) * repetitions:
         without = not_played_note({r.route_id: r.world.get("not_played", {}) for r in records})
         return "\n".join([*(_line(r) for r in records), *filter(None, [without]), *_how(records, folder)])
-    from closedloop_plugin.cli.drive.score import render
+    from closedloop_plugin.cli.drive.score import pairs_found, render
 
-    found = summarise([from_episode(r) for r in records], routes, profile, repetitions, identity=identity)
+    official = [from_episode(r) for r in records]
+    found = summarise(official, routes, profile, repetitions, identity=identity) | pairs_found(official, routes)
     return "\n\n".join([render(found, records[0].suite), *_experimental(found), *_how(records, folder)])
 
 

@@ -14,6 +14,7 @@ from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.report.text_table import TextTable
 
 if TYPE_CHECKING:
+    from closedloop_plugin.core.routes import Route
     from closedloop_plugin.maps.towns.junction_shares import JunctionShares
     from closedloop_plugin.scoring.official import OfficialResults
     from closedloop_plugin.scoring.official_record import OfficialRecord
@@ -118,6 +119,7 @@ def run(options: DriveScoreOptions) -> int:
         *changed,
     ]
     found["junctions"] = asdict(junctions) if junctions else None
+    found |= pairs_found(records, what.routes)
     if options.json:
         more = {"routes": options.routes or what.name, "files": list(results.files), "left_out": dict(what.left_out)}
         print(json.dumps({**found, **more}, indent=1))
@@ -167,6 +169,14 @@ def suite_of_runs(results: Sequence[Path]) -> tuple[Suite, tuple[str, ...]]:
             f"{results[0]}: driven on suite {first.get('suite')}, which is not here; name its routes: --routes FILE"
         )
     return found, notes
+
+
+def pairs_found(records: Sequence[OfficialRecord], routes: Sequence[Route]) -> dict[str, Any]:
+    """The gap between Fail2Drive's pairs as a part of the figures; {} for other routes."""
+    from closedloop_plugin.scoring.route_pairs import pair_gap
+
+    gap = pair_gap(records, routes)
+    return {"pairs": gap} if gap else {}
 
 
 def left_out_of(results: Sequence[Path]) -> dict[str, str]:
@@ -233,9 +243,13 @@ def _other_programs(results: Sequence[Path], what: Suite) -> list[str]:
 
 
 def render(found: dict[str, Any], routes: str, files: tuple[str, ...] = ()) -> str:
-    """The summary as text: heading, scores with intervals, counts, scenario types, notes."""
+    """The summary as text: heading, scores with intervals, gap of pairs, counts, scenario types, notes."""
     notes = "\n".join(textwrap.fill(f"- {note}", 120, subsequent_indent="  ") for note in found["notes"])
-    blocks = [heading(found, routes, files), _scores(found), _counts(found), _repetitions(found), _types(found), notes]
+    from closedloop_plugin.scoring.route_pairs import gap_text
+
+    pairs = gap_text(found["pairs"]) if found.get("pairs") else ""
+    blocks = [heading(found, routes, files), _scores(found), pairs, _counts(found), _repetitions(found), _types(found)]
+    blocks.append(notes)
     return "\n\n".join(block for block in blocks if block)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.route_checks import check_mapped, drivable, not_played, without
+from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import Route, select
 from closedloop_plugin.runner.assemble import RouteSelection
 from closedloop_plugin.suites.lookup import Suite, route_of, suite
@@ -58,8 +59,27 @@ def suite_subject(
         left_out=found.left_out,
         not_played=not_played(routes, towns, options.world),
     )
-    notes = (*left_out_note(found), *_draw_notes(options, found, [r.id for r in routes], draws))
+    notes = (
+        *left_out_note(found),
+        *_long_note(options, routes),
+        *_draw_notes(options, found, [r.id for r in routes], draws),
+    )
     return subject, notes, {route: draw.drawn for route, draw in draws.items()}
+
+
+LONG_M = 500.0  # a route that is longer is seldom driven in the 125 s of bench2advlm
+
+
+def _long_note(options: DriveRunOptions, routes: Sequence[Route]) -> tuple[str, ...]:
+    """One line on long routes under a profile that ends them early."""
+    limit_s = profile(options.profile).max_ticks / profile(options.profile).hz
+    long = [route.id for route in routes if route.length > LONG_M]
+    if not long or limit_s > 1000:
+        return ()
+    return (
+        f"{len(long)} routes are longer than {LONG_M:g} m, and {options.profile} ends each after {limit_s:g} s: "
+        "--profile longest6 or leaderboard-2.0 has no such limit",
+    )
 
 
 def _draw_notes(

@@ -27,7 +27,10 @@ WEAK = np.array([0.0, 0.0, 60.0, 100.0] * 10)
 def audit_of(results: Sequence[AuditedResult]) -> FileAudit:
     routes = {k: v for k, v in entry("x").items() if k not in ("id", "name")}
     raw = {"routes": routes, "results": [r.listed.model_dump() for r in results],
-           "not_available": [{"name": "Absent", "reason": "no file"}]}  # fmt: skip
+           "not_available": [{"name": "Absent", "reason": "no file"}],
+           "other_sets": [{"name": "Newer set", "source": "a page", "note": "its count differs",
+                           "printed": [{"name": "Fast", "driving_score": 71.5, "success_rate": 40.0},
+                                       {"name": "Slow", "driving_score": 20.0}]}]}  # fmt: skip
     pairs = differences(results)
     others = [{o.name: o.bases for o in results if o is not r} for r in results]
     return FileAudit(
@@ -60,6 +63,13 @@ def test_text_has_every_table(found: FileAudit) -> None:
                  "Absent", "Results with missing routes: 1 of 2", "- Weak: driven on one computer"):  # fmt: skip
         assert part in text
     assert max(map(len, text.split("\nFiles\n")[0].splitlines())) <= 160
+
+
+def test_figures_of_other_sets_are_listed_as_printed(found: FileAudit) -> None:
+    text = " ".join(render(audit_section(found), wide=True).split())
+    assert "Newer set: published, not recomputed" in text and "As printed in a page." in text
+    assert "Fast 71.50 40.00" in text and "Slow 20.00 –" in text and "its count differs" in text
+    assert audit_section(found).data["other_sets"][0]["printed"][1]["success_rate"] is None
 
 
 def test_figures_that_are_cut_off_are_named() -> None:
