@@ -15,6 +15,13 @@ LONGEST_M = 100_000.0  # of a route or a road
 MOST_POINTS = 60_000  # of a route: 100 km with a point every 2 m have 50,000
 
 
+class MapError(Ad2Error):
+    """A map that a reader cannot use. There are two, which differ in what they accept: Scenic's and our lane reader."""
+
+    def __init__(self, file: object, reader: str, problem: str) -> None:
+        super().__init__(f"{file}: {reader} cannot use this map: {problem}")
+
+
 def xml_bytes(file: Path, kind: str, most: int) -> bytes:
     """The content of a file of at most `most` bytes. `kind`: "map", for errors. Raises Ad2Error."""
     try:

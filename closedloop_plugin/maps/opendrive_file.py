@@ -9,6 +9,8 @@ from pathlib import Path
 from closedloop_plugin.core.xml_files import FARTHEST_M, LARGEST_MAP, LONGEST_M, parse_xml, xml_bytes
 from lmms_eval_ad2.errors import Ad2Error
 
+SCENIC = "Scenic's OpenDRIVE reader"
+LANES = "the lane reader of ad2"
 MOST_LANES = 200  # of a lane section
 MOST_LANE_M = 2e7  # of all lanes together, m; a lane is sampled twice a metre
 

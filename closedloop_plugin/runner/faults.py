@@ -6,6 +6,7 @@ import traceback
 from pathlib import Path
 
 from closedloop_plugin.core.state import Fault
+from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -27,8 +28,8 @@ class DriverFailed(Exception):
 
 def fault_of(exc: BaseException) -> Fault:
     """The fault behind an exception that ended an episode."""
-    if isinstance(exc, DriverFailed):
-        return Fault.DRIVER
+    if isinstance(exc, DriverFailed | MapError):
+        return Fault.DRIVER if isinstance(exc, DriverFailed) else Fault.MAP
     frames = [Path(frame.filename) for frame in traceback.extract_tb(exc.__traceback__)]
     for fault, folder in _CERTAIN.items():
         if any(folder in file.parents for file in frames):

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from closedloop_plugin.maps.opendrive_file import map_bytes, opendrive_root
+from closedloop_plugin.core.xml_files import MapError
+from closedloop_plugin.maps.opendrive_file import LANES, map_bytes, opendrive_root
 from closedloop_plugin.maps.towns.reference_line import number, on_one_line, polynomial, sampled
-from lmms_eval_ad2.errors import Ad2Error
 
 STEP = 0.5  # m between the points of a lane
 DRIVABLE = ("driving", "entry", "exit", "offRamp", "onRamp", "connectingRamp", "bidirectional")
@@ -102,7 +102,7 @@ class LaneNetwork:
 
 
 def read_town(file: Path) -> LaneNetwork:
-    """Read an OpenDRIVE file. Raises Ad2Error if it is malformed."""
+    """Read an OpenDRIVE file. Raises MapError if it is malformed, Ad2Error if it cannot be read or is no such file."""
     return parse_town(map_bytes(file), file)
 
 
@@ -115,14 +115,14 @@ def parse_town(xodr: bytes, file: object) -> LaneNetwork:
             with np.errstate(all="ignore"):  # what is not finite is refused
                 _read_road(town, road)
         except (ValueError, TypeError, AttributeError) as exc:
-            raise Ad2Error(f"{file}: road {road.get('id', '?')} cannot be read: {exc}") from exc
+            raise MapError(file, LANES, f"road {road.get('id', '?')}: {exc}") from exc
     if not town.drivable():
-        raise Ad2Error(f"{file}: no driving lane in it")
+        raise MapError(file, LANES, "no driving lane in it")
     try:
         _link(town, root)
         town.signs = _signs(root)
     except (ValueError, TypeError) as exc:
-        raise Ad2Error(f"{file}: its links or signals cannot be read: {exc}") from exc
+        raise MapError(file, LANES, f"its links or signals: {exc}") from exc
     return town
 
 

@@ -9,8 +9,10 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.maps.opendrive_file import map_bytes, opendrive_root
+from closedloop_plugin.core.xml_files import MapError
+from closedloop_plugin.maps.opendrive_file import SCENIC, map_bytes, opendrive_root
 from closedloop_plugin.worlds.bridge.disk_cache import NETWORKS, disk_cache, entry_name
+from lmms_eval_ad2.errors import Ad2Error
 
 _OPTIONS = bytes(8)  # in the place of Scenic's hash of map options: entries are for its defaults
 
@@ -40,7 +42,14 @@ def _network(cls: Any, path: Path, parse: Any) -> Any:
         except (pickle.UnpicklingError, cls.DigestMismatchError):
             pass  # empty, or damaged
     opendrive_root(data, path)  # Scenic has no bounds
-    network = parse(cls, path, useCache=False, writeCache=False)
+    try:
+        network = parse(cls, path, useCache=False, writeCache=False)
+    except (Ad2Error, MemoryError):
+        raise
+    except Exception as exc:  # Scenic raises what its code happens to meet
+        raise MapError(path, SCENIC, f"{type(exc).__name__}: {exc}") from exc
+    if not network.lanes:
+        raise MapError(path, SCENIC, "no driving lane in it")
     if store:
         store.write(name, b"" if entry is None else _packed(network, digest))
     return network
