@@ -41,7 +41,7 @@ _ROWS: dict[str, tuple[float, float, float, float, float, float, float]] = {
     "WetSunset": (5, 0, 50, 0, 10, SUNSET, 2),
 }
 PRESETS = {
-    name: Weather(*map(float, row[:5]), sun_azimuth_angle=-1.0, sun_altitude_angle=row[5], fog_density=float(row[6]))
+    name: Weather(*map(float, row[:5]), -1.0, *map(float, row[5:]))  # -1: azimuth of the sun, degrees
     for name, row in _ROWS.items()
 }
 

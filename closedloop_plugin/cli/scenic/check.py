@@ -189,7 +189,7 @@ def _track(world: EmbeddedWorld, truth: GroundTruth) -> Any:
         {"x": x.x, "y": x.y, "yaw": x.yaw, "width": x.width, "control": x.control, "on_route": x.on_route}
         for x in road.stop_lines
     )
-    moment = TrackSample(0.0, 0, ego.x, ego.y, ego.yaw, ego.speed, (0.0, 0.0, 0.0))
+    moment = TrackSample(t=0.0, tick=0, x=ego.x, y=ego.y, yaw=ego.yaw, speed=ego.speed, control=(0.0, 0.0, 0.0))
     return EpisodeTrack(
         moments=(moment,), bodies=bodies, signals=(), events=(), route=tuple(route), stop_lines=lines,
         ego_size=(ego.length, ego.width),

@@ -131,7 +131,7 @@ def _compile_stream(stream: BinaryIO, namespace: dict[str, Any], options: Any, f
     try:
         namespace.update((name, getattr(veneer, name)) for name in veneer.__all__)  # `from ...veneer import *`
         namespace[translator.namespaceReference] = namespace
-        program = translated(stream.read().decode("utf-8"), filename)
+        program = translated(stream.read().decode("utf-8-sig"), filename)
         for one in below:
             one.add()
         translator.executeCodeIn(program.code, namespace)

@@ -35,9 +35,9 @@ def check_dialect(program: Path, params: Mapping[str, Any]) -> None:
         return  # reported by the parser's reader
     old = re.search(r"^from\s+scenic\.simulators\.\w+\.(?:map|interface|car_models)\s+import\b", text, re.M)
     if old is not None:
-        line = text.count("\n", 0, old.start()) + 1
+        first = text.count("\n", 0, old.start()) + 1
         raise Ad2Error(
-            f"{program}, line {line}: a program of Scenic 1; programs here are Scenic 3 and begin with "
+            f"{program}, line {first}: a program of Scenic 1; programs here are Scenic 3 and begin with "
             'param map = localPath("FILE.xodr"), then model scenic.domains.driving.model'
         )
     if of_scenic_2 := _scenic_2(text):

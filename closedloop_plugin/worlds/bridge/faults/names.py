@@ -6,6 +6,7 @@ import builtins
 import difflib
 import inspect
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
@@ -19,6 +20,7 @@ from lmms_eval_ad2.errors import import_remedy, near_hint
 
 _OF_SCENIC = {"debugRender", "use2DMap"}  # parameters that Scenic adds
 LIBRARY = "from closedloop_plugin.scenarios.actions import *"
+_OF_CARLA = {"carlaActor", "carlaController", "world", "map", "client", "tm"}  # attributes of Scenic's CARLA objects
 FEW = 24  # so many names of an object are listed in full
 _OPTION_ERROR = re.compile(r"missing|too many positional|unexpected keyword|multiple values|positional argument")
 
@@ -70,9 +72,9 @@ def _near_name(program: Path, name: str, frames: list[FrameType]) -> str:
     text = program.read_text("utf-8", errors="replace")
     expected = _expected(name, text)
     same = sorted(key for key, value in found.items() if _is_a(value, expected)) if expected else []
-    close = difflib.get_close_matches(name, same or found, 1, 0.7)
-    if close:
-        return f"; did you mean '{close[0]}'?"
+    near = near_of(name, same or found, 0.7)
+    if near:
+        return f"; did you mean '{near}'?"
     if name in library_names():
         return f"; our library has it: {LIBRARY}"
     return f" ({expected} known here: {', '.join(same)})" if same else ""
@@ -115,9 +117,11 @@ def _near_attribute(exc: AttributeError) -> str:
     if name is None or owner is None:
         return ""
     known = [key for key in dir(owner) if not key.startswith("_")]
-    close = difflib.get_close_matches(name, known, 1, 0.7)
-    if close:
-        return f"; did you mean '{close[0]}'?"
+    near = near_of(name, known, 0.7)
+    if near:
+        return f"; did you mean '{near}'?"
+    if name in _OF_CARLA:
+        return "; only --world carla has it"
     return f" (known: {', '.join(known)})" if 0 < len(known) <= FEW else ""
 
 
@@ -157,12 +161,12 @@ def _near_module(program: Path, exc: ImportError) -> str:
         )
         close = difflib.get_close_matches(name, modules, 1, 0.7)
         return f"; did you mean '{close[0]}'?" if close else f"; our library is: {LIBRARY}"
-    beside = sorted(f.stem for f in program.parent.iterdir() if f.suffix in (".scenic", ".py") and f != program)
-    close = difflib.get_close_matches(name, beside, 1, 0.7)
-    if close:
-        return f"; did you mean '{close[0]}', which is beside the program?"
+    beside = [f.stem for f in program.parent.iterdir() if f.suffix in (".scenic", ".py") and f != program]
+    near = near_of(name, [*beside, *(module for module in sys.modules if "." not in module)], 0.8)
     remedy = import_remedy(str(exc))
-    return f": {remedy}" if remedy else ""
+    if remedy == f"pip install {name}":
+        remedy = f"neither installed ({remedy}, if there is such a package) nor beside the program"
+    return (f"; did you mean '{near}'?" if near else "") + (f": {remedy}" if remedy else "")
 
 
 def line_with(program: Path, *words: str) -> str:
@@ -175,6 +179,8 @@ def line_with(program: Path, *words: str) -> str:
 
 
 def near_of(word: str, known: Iterable[str], cutoff: float = 0.74) -> str | None:
-    """The known word to which this one is close, if it is none of them."""
-    names = list(known)
-    return None if word in names else next(iter(difflib.get_close_matches(word, names, 1, cutoff)), None)
+    """The known word to which this one is close, whatever the case of its letters, if it is none of them."""
+    names = {name.lower(): name for name in known}
+    if word in names.values():
+        return None
+    return next((names[name] for name in difflib.get_close_matches(word.lower(), names, 1, cutoff)), None)

@@ -16,7 +16,7 @@ from closedloop_plugin.worlds.bridge.faults.names import line_with, message_of
 from closedloop_plugin.worlds.bridge.faults.syntax import decoding_fault, frames_of, syntax_fault
 from lmms_eval_ad2.errors import Ad2Error
 
-HOME = Path(__file__).parents[3]  # of our package
+HOME = Path(__file__).parents[4]  # of our package
 
 
 def place_of(program: Path, exc: BaseException) -> str:
@@ -46,6 +46,8 @@ def _place(program: Path, exc: BaseException) -> tuple[str, int | None]:
         return own[-1].filename, own[-1].lineno
     if isinstance(exc, UnknownWord) and (line := _numbered(line_with(program, exc.what, exc.word))):
         return str(program), line
+    if stated := re.search(r" on line (\d+)$", str(exc)):
+        return str(program), int(stated[1])
     if (found := _named(program, frames) or _made_at(frames)) is not None:
         return found
     return (steps[-1].filename, steps[-1].lineno) if steps else (str(program), None)

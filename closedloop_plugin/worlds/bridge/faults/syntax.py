@@ -25,6 +25,7 @@ _WORDS = sorted(_SPECIFIERS | {
     "distance", "angle", "deg", "for", "steps", "seconds", "region", "from", "while",
 })  # fmt: skip
 _RESERVED = {"new", "require", "param", "model", "take", "wait", "do", "behavior", "monitor", "terminate", "at"}
+_UNIT = re.compile(r"[\d)]\s*(?:m|km|cm|ms|h|mph|kmh|secs?|rad|met(?:er|re)s?|minutes?|degrees?)\b")
 SCENIC_2 = (
     "Scenic 2 created objects without `new`; programs here are Scenic 3: write `new` before the class of each object, "
     "and `require monitor M()` for a monitor (https://docs.scenic-lang.org/en/latest/new.html)"
@@ -144,8 +145,10 @@ def _around(line: str, at: int) -> str:
     """What the words before and at the parser's place suggest."""
     before, rest = line[:at].rstrip(), line[at:]
     word = re.match(r"\w+", rest)
-    if re.match(r"\s*param\s+\w+\s*[\"'\d(A-Z-]", line):
+    if re.match(r"\s*param\b", line) and not re.match(r"\s*param\s+([\"']?)[A-Za-z_]\w*\1\s*=", line):
         return "a parameter is set by: param NAME = VALUE"
+    if _UNIT.search(re.sub(r"\"[^\"]*\"|'[^']*'|#.*", "", line)):
+        return "units are not written: metres, m/s, seconds; angles are in deg, durations in seconds or steps"
     if re.match(r"\s*terminate\s+if\b", line):
         return "the words are: terminate when"
     if re.match(r"\s*behaviour\b", line):

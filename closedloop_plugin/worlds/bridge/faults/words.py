@@ -75,7 +75,7 @@ def _check_object(one: Any, program: Path, text: str) -> None:
         for what, name, known in (("lamp", "lamps", LAMPS), ("door", "doors", DOORS)):
             words = getattr(one, name, None)
             if isinstance(words, str):
-                raise Ad2Error(f'{program}{line}: with {name} "{words}": expected a set, as in {{"{known[0]}"}}')
+                raise Ad2Error(f'{program}{line}: with {name} "{words}": expected a set: {{"{words}"}}')
             if isinstance(words, set | frozenset | list | tuple):
                 known_words(what, words, known)
         role = getattr(one, "role", None)

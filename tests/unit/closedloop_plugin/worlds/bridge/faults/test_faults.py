@@ -68,10 +68,17 @@ SYNTAX = {
     "unit": (HEAD + "ego = new Car at place(0), facing 30 degs\n", "line 4: .*did you mean 'deg' instead of 'degs'"),
     "specifier": (HEAD + "ego = new Car att place(0)\n", "line 4: .*did you mean 'at' instead of 'att'"),
     "terminate": (HEAD + EGO + "terminate if True\n", "line 5: .*the words are: terminate when"),
+    "metres": (HEAD + EGO + "x = 10 km\n", "line 5: .*units are not written"),
+    "until": (behaves("do Ride() for 3 secs"), "line 6: .*units are not written"),
+    "param name": (HEAD + "param 3x = 4\n" + EGO, "line 4: .*a parameter is set by"),
     "behaviour": (HEAD + EGO + "behaviour B():\n    wait\n", "line 5: .*the word is: behavior"),
 }
 NAMES = {
     "class": (HEAD + EGO + "new Wheled at place(30)\n", "line 5: .*did you mean 'Wheeled'"),
+    "case": (HEAD + "ego = new car at place(0)\n", "line 4: .*did you mean 'Car'"),
+    "package": (HEAD + "import numpyy\n" + EGO, "line 4: .*did you mean 'numpy'"),
+    "carla": (behaves("x = self.carlaActor", "wait"), "line 6: .*only --world carla has it"),
+    "monitor": (HEAD + EGO + "monitor M():\n    wait\nrequire monitor M\n", "p.scenic, line 7: TypeError"),
     "no such class": (HEAD + EGO + "new Zeppelin at place(30)\n", r"line 5: .*\(classes known here: .*Wheeled"),
     "behavior": (actor('StepOutt(30, 2, "time", 2)'), "line 6: .*did you mean 'StepOut'"),
     "action": (behaves("take SetThrotleAction(1)"), "line 6: .*did you mean 'SetThrottleAction'"),
@@ -189,6 +196,12 @@ def test_a_mistake_is_named_with_file_line_and_what_is_known(name: str, world: E
     error = fault(world, file)
     assert re.search(message, error), error
     assert "p.scenic" in error or name == "rejected later" or name == "precondition"
+
+
+def test_a_byte_order_mark_is_no_mistake(world: EmbeddedWorld, tmp_path: Path) -> None:
+    file = tmp_path / "p.scenic"
+    file.write_text("\ufeff# from an editor\n" + HEAD + EGO, "utf-8")
+    world.reset(EpisodeSetup(route_of(file), 1, program=file, traffic=False))
 
 
 def test_a_text_that_is_not_utf_8_is_named_with_its_line(world: EmbeddedWorld, tmp_path: Path) -> None:
