@@ -6,7 +6,8 @@
     uniform    threats drawn uniformly from the same vocabulary and ranges, with the same check
     standard   the routes' standard scenarios, which the target drives before its interview
 
-With one round and one attempt (default) each of the three has one scenario per route. With more, a fuser replaces a
+With one round and one attempt (default) each of the three has one scenario per route; later ones in the folder of an
+earlier start do not count. With more, a fuser replaces a
 scenario that is refused or that the expert fails (attempts), and one that the target survives (rounds).
 
 A failure counts if the expert survives the scenario (the check) and the threat makes the target fail: an actor of it is
@@ -92,7 +93,7 @@ def main() -> int:
         folder = out / f"{fuser}{args.rounds}"
         budget = ["--reflect", str(args.rounds), "--attempts", str(args.attempts)]
         _ad2("threats", "generate", *common, "--fuser", fuser, *budget, "--out", str(folder))
-        found[fuser] = threat_failures(folder, routes)
+        found[fuser] = threat_failures(folder, routes, args.rounds, args.attempts)
     found["standard"] = standard_failures(out / f"{FUSERS[0]}{args.rounds}" / "target" / "standard", routes)
     print(report(name, routes, found, args.rounds))
     print(json.dumps({name: {route: astuple(row) for route, row in one.items()} for name, one in found.items()}))
@@ -105,13 +106,14 @@ def _ad2(*words: str) -> None:
         raise SystemExit(done.returncode)
 
 
-def threat_failures(folder: Path, routes: Sequence[str]) -> dict[str, RouteFailures]:
+def threat_failures(folder: Path, routes: Sequence[str], rounds: int, tries: int) -> dict[str, RouteFailures]:
     """Failures by route of a generated suite; a route whose scenario could not be made has none."""
     store, found = ThreatFolder(folder), {}
     for route in routes:
         transcript = store.transcript(route)
-        attempts = transcript.attempts if transcript else []
-        failed = transcript.failed_attempt if transcript else None
+        every = transcript.attempts if transcript else []
+        attempts = [a for a in every if a.round <= rounds and a.number < tries]
+        failed = next((a for a in attempts if a.outcome is not None and a.outcome.by_threat), None)
         driven = [a.outcome for a in attempts if a.outcome is not None]
         cause = driven[-1].cause if driven else None
         found[route] = RouteFailures(
