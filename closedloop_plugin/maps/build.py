@@ -13,12 +13,14 @@ from closedloop_plugin.maps.base import RoadLayout, RoadMap, RouteSection
 from closedloop_plugin.maps.builders.corridor import corridor
 from closedloop_plugin.maps.builders.highway import diverge, merge
 from closedloop_plugin.maps.builders.junction import junction
+from closedloop_plugin.maps.curves import length
 from closedloop_plugin.maps.opendrive import document, keep
 from closedloop_plugin.maps.plan import MapPlan
 from closedloop_plugin.maps.towns.town_road import town_road
 from lmms_eval_ad2.errors import Ad2Error
 
 DIFFERENCE = 1 / 3  # between the lengths of path and polyline, at most, as a share of the latter
+SHORTEST_M = 0.01  # of a road
 WAY_OUT = "use its town's map: --towns DIR"
 BUILDERS = {"corridor": corridor, "junction": junction, "merge": merge, "diverge": diverge}
 
@@ -51,6 +53,8 @@ def plan_for(route: Route, layout: RoadLayout) -> MapPlan:
         raise Ad2Error(f"{layout}: 3 or 4 arms, no negative lane counts, lanes of 2.5 m or more")
     try:
         plan = BUILDERS[layout.topology](route, layout)
+        if short := [road.id for road in plan.roads if length(road.chain) < SHORTEST_M]:
+            raise ValueError(f"road {short[0]} of it has no length")
     except (ValueError, ArithmeticError, IndexError) as exc:  # LinAlgError is a ValueError
         raise Ad2Error(f"route {route.id} has no map: its points cannot be joined ({exc}); {WAY_OUT}") from exc
     _check_length(route, float(np.hypot(*np.diff(plan.path, axis=0).T).sum()))

@@ -34,7 +34,7 @@ def corridor(route: Route, layout: RoadLayout, sidewalk: bool = True) -> MapPlan
         (chain, spans), jumps = keypoint_chain(route), []
     else:
         parts, jumps = _base(runs(route), width)
-        chain, spans = bridged(parts, route.trigger[2])
+        chain, spans = bridged(parts, route.trigger)
     changes = _changes(chain, jumps)
     steps = np.cumsum([0, *(side for _, _, side in changes)])
     left, right = max(layout.left, int(steps.max())), max(layout.right, -int(steps.min()))

@@ -53,6 +53,7 @@ from closedloop_plugin.maps.plan import BEYOND, BICYCLE, BUFFER, MapPlan, after,
 
 TURN = math.radians(30)  # a smaller change of direction counts as straight on
 SEARCHED = 100.0  # m from the trigger within which a route of keypoints has its junction
+LEAST_BOX = 12.0  # m of a path through a junction, at least
 BOX = 20.0  # m from the middle of a junction to a mouth at most; the rest of a longer gap becomes road
 
 
@@ -63,14 +64,13 @@ class RouteSplit:
         sparse = is_sparse(route)
         parts = [] if sparse else runs(route)
         gaps = [float(np.hypot(*(b[0] - a[-1]))) for a, b in pairwise(parts)]
-        yaw = route.trigger[2]
         if gaps and max(gaps) > GAP:
             k = int(np.argmax(gaps)) + 1
-            self.entry, first = bridged(parts[:k], yaw)
-            self.exit, last = bridged(parts[k:], yaw)
+            self.entry, first = bridged(parts[:k], route.trigger)
+            self.exit, last = bridged(parts[k:], route.trigger)
             self.gap, origin = join(self.entry[-1].end, self.exit[0].start), "interpolated"
         else:
-            whole, _ = keypoint_chain(route) if sparse else bridged(parts, yaw)
+            whole, _ = keypoint_chain(route) if sparse else bridged(parts, route.trigger)
             a, b = bend(whole, route, reach=SEARCHED if sparse else math.inf)
             self.entry, rest = split(whole, a)
             self.gap, self.exit = split(rest, b - a)
@@ -94,8 +94,12 @@ class RouteSplit:
             ahead, left = seen_from(come, go[0], go[1])
             last = left / math.sin(angle) - BOX
             first = ahead - (last + BOX) * math.cos(angle) - BOX
-        before, rest = split(self.gap, max(0.0, first))
-        self.gap, after = split(rest, length(rest) - max(0.0, last))
+        first, last = max(0.0, first), max(0.0, last)
+        if first + last > size - LEAST_BOX > 0:  # a wide bend is shorter than its tangents
+            share = (size - LEAST_BOX) / (first + last)
+            first, last = first * share, last * share
+        before, rest = split(self.gap, first)
+        self.gap, after = split(rest, length(rest) - last)
         self.entry, self.exit = (*self.entry, *before), (*after, *self.exit)
         self.entry_s += length(before)
         self.exit_s -= length(after)

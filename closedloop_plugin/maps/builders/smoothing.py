@@ -43,10 +43,13 @@ def runs(route: Route) -> list[np.ndarray]:
         away = [float(np.hypot(*(t - e))) for e in ends]
         heading = math.atan2(*(parts[i][-1] - parts[i][-2])[::-1]) if len(parts[i]) > 1 else route.trigger[2]
         ahead, left = to_ego(*map(float, t), *map(float, ends[0]), heading)
-        # In a bend the arc from the part's end to the trigger changes its yaw by twice the angle of the chord.
-        bend = abs(wrap(route.trigger[2] - heading - 2 * math.atan2(left, ahead))) < BEND
-        if away[0] < GAP and (abs(left) < 0.5 or bend) and ahead > 0:
+        if away[0] >= GAP or ahead <= 0:
+            continue
+        if abs(left) < 0.5:
             parts[i] = np.vstack([parts[i], t])
+        # In a bend the arc from the part's end to the trigger changes its yaw by twice the angle of the chord.
+        elif abs(wrap(route.trigger[2] - heading - 2 * math.atan2(left, ahead))) < BEND:
+            return [*parts[: i + 1], t[None], *parts[i + 1 :]]
     return parts
 
 
@@ -91,10 +94,13 @@ def chain_through(p: np.ndarray) -> Chain:
     return tuple(chain)
 
 
-def bridged(parts: Sequence[np.ndarray], fallback_yaw: float) -> tuple[Chain, list[tuple[float, float, str]]]:
-    """One chain through all parts and across the gaps, and its sections (from, to, measured | interpolated) in m."""
+def bridged(parts: Sequence[np.ndarray], trigger: Pose) -> tuple[Chain, list[tuple[float, float, str]]]:
+    """One chain through all parts and across the gaps, and its sections (from, to, measured | interpolated) in m.
+
+    trigger: gives the yaw of a part of one point at its place, and of one without another part.
+    """
     chains = [
-        chain_through(part) if len(part) > 1 else point_chain(part[0], _yaw_of_single(parts, i, fallback_yaw))
+        chain_through(part) if len(part) > 1 else point_chain(part[0], _yaw_of_single(parts, i, trigger))
         for i, part in enumerate(parts)
     ]
     whole: list = []
@@ -115,11 +121,13 @@ def bridged(parts: Sequence[np.ndarray], fallback_yaw: float) -> tuple[Chain, li
     return tuple(whole), spans
 
 
-def _yaw_of_single(parts: Sequence[np.ndarray], i: int, fallback_yaw: float) -> float:
-    """Direction of a part of one point: along the line from the part before to the part after, if there are any."""
+def _yaw_of_single(parts: Sequence[np.ndarray], i: int, trigger: Pose) -> float:
+    """Direction of a part of one point: the trigger's, or along the line from the part before to the part after."""
     ends = [parts[i - 1][-1]] if i else []
     ends += [parts[i][0]] + ([parts[i + 1][0]] if i + 1 < len(parts) else [])
-    return math.atan2(*(ends[-1] - ends[0])[::-1]) if len(ends) > 1 else fallback_yaw
+    if len(ends) == 1 or math.dist(parts[i][0], trigger[:2]) < 1e-6:
+        return trigger[2]
+    return math.atan2(*(ends[-1] - ends[0])[::-1])
 
 
 def point_chain(point: np.ndarray, yaw: float) -> Chain:

@@ -46,6 +46,18 @@ def test_every_route_builds_close_to_its_points(roads: list[tuple[Route, RoadMap
     assert all(len(m.changes) >= 1 for r, m in roads if r.scenario == CHANGES)
 
 
+def test_every_route_of_version_0_0_4_builds_close_to_its_points(data_dir: Path, tmp_path: Path) -> None:
+    """24944: its turn begins in a bend, and no biarc leads through it."""
+    found = read_routes(data_dir / "bench2drive" / "bench2drive_0.0.4_val.xml")
+    built = {r.id: (r, road_for(r, LAYOUTS[r.scenario], folder=tmp_path)) for r in found}
+    assert len(built) == 220
+    errors = [waypoint_errors(r, m).max() for r, m in built.values() if r.scenario != CHANGES]
+    assert max(errors) < 0.3
+    route, road = built["24944"]
+    assert abs(road.path.locate(*route.trigger[:2])[1]) < 0.02
+    assert road.path.length == pytest.approx(141.2, abs=0.5)
+
+
 def test_path_lengths_are_close_to_those_of_the_route_file(roads: list[tuple[Route, RoadMap]]) -> None:
     """The file crosses a gap in a straight line where the map turns, and zigzags in a lane change."""
     for route, road in roads:
