@@ -13,7 +13,7 @@ from typing import Any
 
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from closedloop_plugin.core.image_encoding import JPEG_QUALITY, ImageEncoding
-from closedloop_plugin.core.state import Fault
+from closedloop_plugin.core.state import EpisodeFault
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm import batch
 from lmms_eval_ad2.llm.base_urls import checked_urls
@@ -130,7 +130,7 @@ class EndpointModel:
 def _reply(outcome: ChatReply | RequestFailure, seconds: float) -> ModelReply:
     if isinstance(outcome, RequestFailure):
         error = f"{outcome.reason}: {outcome.detail}" if outcome.detail else outcome.reason
-        return ModelReply(error=error, seconds=seconds, fault=Fault.ENDPOINT)
+        return ModelReply(error=error, seconds=seconds, fault=EpisodeFault.ENDPOINT)
     if outcome.finish_reason == "content_filter":
         reply = ModelReply(error="refused: the endpoint withheld the reply", seconds=seconds)
     elif not outcome.text.strip() and outcome.finish_reason != "length":  # at the limit, the model has only thought

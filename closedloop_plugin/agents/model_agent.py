@@ -20,7 +20,7 @@ from closedloop_plugin.agents.model_backend import (
 )
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.image_encoding import image_for
-from closedloop_plugin.core.state import Decision, Fault
+from closedloop_plugin.core.state import Decision, EpisodeFault
 
 T = TypeVar("T")
 
@@ -93,7 +93,7 @@ class ModelAgent:
         failed = {task: r for task, r in zip(self.tasks, replies, strict=True) if r.error is not None}
         texts = {task: r.text for task, r in zip(self.tasks, replies, strict=True) if r.error is None}
         seconds = max((r.seconds for r in replies), default=0.0)
-        fault = next((r.fault for r in failed.values()), Fault.DRIVER)
+        fault = next((r.fault for r in failed.values()), EpisodeFault.DRIVER)
         error = "; ".join(f"{task}: {r.error}" for task, r in failed.items())
         return Decision(texts, latency_s=seconds, error=error or None, fault=fault)
 

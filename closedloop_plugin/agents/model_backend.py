@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from closedloop_plugin.core.image_encoding import ImageEncoding
-from closedloop_plugin.core.state import Fault, ModelUsage
+from closedloop_plugin.core.state import EpisodeFault, ModelUsage
 from lmms_eval_ad2.llm.untrusted_text import DOT, SPECIAL_TOKEN, is_visible
 
 
@@ -42,7 +42,7 @@ class ModelReply:
     cut: bool = False  # truncated at the token limit
     tokens_in: int | None = None
     tokens_out: int | None = None
-    fault: Fault = Fault.DRIVER  # what is to blame for the error
+    fault: EpisodeFault = EpisodeFault.DRIVER  # what is to blame for the error
 
 
 class ModelBackend(Protocol):

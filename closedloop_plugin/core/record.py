@@ -73,7 +73,7 @@ class EpisodeRecord:
     comfort: dict[str, Any] = field(default_factory=dict)  # official and corrected share, segments
     junctions_passed: int | None = None
     reason: str = ""  # of a failure
-    fault: str = ""  # Fault: what is to blame if the episode was not driven; see `blamed`
+    fault: str = ""  # EpisodeFault: what is to blame if the episode was not driven; see `blamed`
     version: str = ""
 
     @property

@@ -201,7 +201,7 @@ class ModelUsage:
     tokens_out: int | None = None
 
 
-class Fault(StrEnum):
+class EpisodeFault(StrEnum):
     """What is to blame for an episode that was not driven to an end. Such an episode is never scored as driving."""
 
     MAP = "map"
@@ -221,7 +221,7 @@ class Decision:
     error: str | None = None  # why the model could not answer; counted, never replaced by an invented text
     thought: Mapping[str, Any] = field(default_factory=dict)  # for logs and pictures only
     usage: ModelUsage = field(default=ModelUsage(), compare=False)  # for logs and tables only
-    fault: Fault = Fault.DRIVER  # what is to blame if there is an error
+    fault: EpisodeFault = EpisodeFault.DRIVER  # what is to blame if there is an error
 
     def storable(self) -> Decision:
         """The decision with texts that a file can hold: those of own agents are any."""
@@ -246,7 +246,7 @@ class InterpretedControl:
     adapted: tuple[str, ...] = ()
     meaning: str = field(default="", compare=False)
     usage: ModelUsage = field(default=ModelUsage(), compare=False)
-    fault: Fault = Fault.DRIVER  # what is to blame if there is no reply
+    fault: EpisodeFault = EpisodeFault.DRIVER  # what is to blame if there is no reply
 
     def storable(self) -> InterpretedControl:
         """The reading with texts that a file can hold."""
@@ -272,10 +272,10 @@ class EndReason(StrEnum):
 FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
 
 # Of records that do not name it: those of versions before 0.12.
-FAULT_OF: Mapping[str, Fault] = {
-    EndReason.WORLD_FAILED: Fault.WORLD,
-    EndReason.AGENT_FAILED: Fault.DRIVER,
-    EndReason.INVALID: Fault.PROGRAM,
+FAULT_OF: Mapping[str, EpisodeFault] = {
+    EndReason.WORLD_FAILED: EpisodeFault.WORLD,
+    EndReason.AGENT_FAILED: EpisodeFault.DRIVER,
+    EndReason.INVALID: EpisodeFault.PROGRAM,
 }
 
 # Status texts of Bench2Drive's result files.

@@ -8,7 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, Fault, InterpretedControl, Observation
+from closedloop_plugin.core.state import (
+    COAST,
+    Control,
+    Decision,
+    EndReason,
+    EpisodeFault,
+    InterpretedControl,
+    Observation,
+)
 from closedloop_plugin.interpreters.base import NO_REPLY_REASONS
 from closedloop_plugin.runner.latency import WAITS, LatencyModel
 
@@ -101,7 +109,7 @@ class ControlScheduler:
     counts: Counter[str] = field(default_factory=Counter)
     end: EndReason | None = None
     reason: str = ""
-    fault: Fault = Fault.DRIVER  # what is to blame for the last failure
+    fault: EpisodeFault = EpisodeFault.DRIVER  # what is to blame for the last failure
     on_closed: Callable[[TimedDecision], None] = lambda decision: None  # of every decision, when it is over
     _held: Control = COAST
     current: TimedDecision | None = None  # whose control is applied; None before the first one
@@ -191,7 +199,7 @@ class ControlScheduler:
         assert interpreted.control is not None
         return interpreted.control.checked(), True
 
-    def _failure(self, why: str, fault: Fault = Fault.DRIVER) -> tuple[Control, bool]:
+    def _failure(self, why: str, fault: EpisodeFault = EpisodeFault.DRIVER) -> tuple[Control, bool]:
         self.counts["agent_errors"] += 1
         self.fault = fault
         self._failures += 1

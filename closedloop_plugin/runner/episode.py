@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS, PROGRAM, PROGRAM_ENDED, EpisodeRecord
-from closedloop_plugin.core.state import STATUS, Control, EndReason, Fault, GroundTruth, Observation
+from closedloop_plugin.core.state import STATUS, Control, EndReason, EpisodeFault, GroundTruth, Observation
 from closedloop_plugin.core.visibility import VisibleBodies
 from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, TimedDecision
 from closedloop_plugin.runner.faults import fault_of
@@ -116,7 +116,7 @@ class Episode:
     def requests(self) -> Generator[DecisionRequest, DecisionResponse, EpisodeResult]:
         """Yields a DecisionRequest, is sent its DecisionResponse, and so on; returns the EpisodeResult."""
         started = time.perf_counter()
-        fault: Fault | None = None
+        fault: EpisodeFault | None = None
         try:
             end, reason = yield from self._drive()
             fault = self.controls.fault if end is EndReason.AGENT_FAILED else None
@@ -124,7 +124,7 @@ class Episode:
             if isinstance(exc, Ad2Error) and not self.task.one_of_many:
                 raise  # a wrong program of a suite does not end the run
             end, reason = EndReason.INVALID, str(exc)
-            fault = Fault.MAP if fault_of(exc) is Fault.MAP else Fault.PROGRAM
+            fault = EpisodeFault.MAP if fault_of(exc) is EpisodeFault.MAP else EpisodeFault.PROGRAM
         return self._result(end, reason, fault, time.perf_counter() - started)
 
     def _drive(self) -> Generator[DecisionRequest, DecisionResponse, tuple[EndReason, str]]:
@@ -183,7 +183,7 @@ class Episode:
         own = setup.program is not None and self.truth.tick < setup.max_ticks
         return (EndReason.COMPLETED if own else EndReason.TICK_LIMIT), why
 
-    def _result(self, end: EndReason, reason: str, fault: Fault | None, system_s: float) -> EpisodeResult:
+    def _result(self, end: EndReason, reason: str, fault: EpisodeFault | None, system_s: float) -> EpisodeResult:
         record = blank_record(
             task=self.task, conditions=self.conditions, end=end, reason=reason, fault=fault,
             backend=self.world.backend, version=self.world.version,
@@ -233,7 +233,7 @@ def blank_record(
     reason: str,
     backend: str,
     version: str,
-    fault: Fault | None = None,
+    fault: EpisodeFault | None = None,
 ) -> EpisodeRecord:
     """The record of an episode of which only the end is known; all measured values are zero."""
     setup, route = task.setup, task.setup.route

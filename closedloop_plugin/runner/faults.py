@@ -5,14 +5,14 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from closedloop_plugin.core.state import Fault
+from closedloop_plugin.core.state import EpisodeFault
 from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 
 _PACKAGE = Path(__file__).parents[1]
 # Folders whose code depends on its input alone: an exception on the way through them comes again at every try.
-_CERTAIN = {Fault.MAP: _PACKAGE / "maps", Fault.PROGRAM: _PACKAGE / "scenarios"}
+_CERTAIN = {EpisodeFault.MAP: _PACKAGE / "maps", EpisodeFault.PROGRAM: _PACKAGE / "scenarios"}
 _OF_THE_MACHINE = (WorldError, OSError, EOFError, MemoryError)
 
 
@@ -26,17 +26,17 @@ class DriverFailed(Exception):
     """The start of an agent raised an exception, which the text names."""
 
 
-def fault_of(exc: BaseException) -> Fault:
+def fault_of(exc: BaseException) -> EpisodeFault:
     """The fault behind an exception that ended an episode."""
     if isinstance(exc, DriverFailed | MapError):
-        return Fault.DRIVER if isinstance(exc, DriverFailed) else Fault.MAP
+        return EpisodeFault.DRIVER if isinstance(exc, DriverFailed) else EpisodeFault.MAP
     frames = [Path(frame.filename) for frame in traceback.extract_tb(exc.__traceback__)]
     for fault, folder in _CERTAIN.items():
         if any(folder in file.parents for file in frames):
             return fault
-    return Fault.PROGRAM if isinstance(exc, InvalidScene) else Fault.WORLD
+    return EpisodeFault.PROGRAM if isinstance(exc, InvalidScene) else EpisodeFault.WORLD
 
 
 def is_certain(exc: BaseException) -> bool:
     """Whether the same episode would fail again: its map or program is at fault, not the machine or a connection."""
-    return not isinstance(exc, _OF_THE_MACHINE) and fault_of(exc) is not Fault.WORLD
+    return not isinstance(exc, _OF_THE_MACHINE) and fault_of(exc) is not EpisodeFault.WORLD

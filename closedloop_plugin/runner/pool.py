@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest
-from closedloop_plugin.core.state import Decision, EndReason, Fault
+from closedloop_plugin.core.state import Decision, EndReason, EpisodeFault
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.episode import EpisodeResult, blank_record
 from closedloop_plugin.runner.faults import DriverFailed, UnhealthyRun
@@ -164,12 +164,12 @@ class WorldPool:
         worker: _WorkerHandle,
         reason: str,
         machine_lost: bool = False,
-        fault: Fault = Fault.WORLD,
+        fault: EpisodeFault = EpisodeFault.WORLD,
         certain: bool = False,
     ) -> None:
         """Replace a world that failed, if there is work left, and retry its episode unless it is `certain` to fail."""
         scheduler = self._scheduler
-        if not machine_lost and fault is not Fault.DRIVER:
+        if not machine_lost and fault is not EpisodeFault.DRIVER:
             scheduler.world_lost(worker.number, worker.task, worker.ready)
         self._kill(worker)
         self._workers.remove(worker)
@@ -191,7 +191,7 @@ class WorldPool:
         if number is not None and len(scheduler.waiting) > sum(not w.task for w in self._placed()):
             self._workers.append(self._start(number))
 
-    def _retry(self, task: EpisodeTask, reason: str, machine_lost: bool, fault: Fault, certain: bool) -> None:
+    def _retry(self, task: EpisodeTask, reason: str, machine_lost: bool, fault: EpisodeFault, certain: bool) -> None:
         counter, most = (self._machine_losses, MACHINE_LOSSES) if machine_lost else (self._tries, self.limits.retries)
         counter[task.key] += 1
         if counter[task.key] <= most and not certain:
@@ -201,7 +201,7 @@ class WorldPool:
         record = blank_record(
             task=task,
             conditions=conditions,
-            end=EndReason.AGENT_FAILED if fault is Fault.DRIVER else EndReason.WORLD_FAILED,
+            end=EndReason.AGENT_FAILED if fault is EpisodeFault.DRIVER else EndReason.WORLD_FAILED,
             reason=reason,
             backend=backend,
             version=version,
@@ -266,7 +266,7 @@ class WorldPool:
             try:
                 start(self.agent, key, seed)
             except DriverFailed as exc:
-                self._replace_lost(worker, str(exc), fault=Fault.DRIVER, certain=True)
+                self._replace_lost(worker, str(exc), fault=EpisodeFault.DRIVER, certain=True)
                 return
         worker.started = True
 
@@ -306,7 +306,7 @@ class WorldPool:
             result = replace(result, record=replace(record, counts={**record.counts, "retries": tries}))
         self.on_result(result)
 
-    def _on_failed(self, worker: _WorkerHandle, reason: str, fault: Fault, certain: bool) -> None:
+    def _on_failed(self, worker: _WorkerHandle, reason: str, fault: EpisodeFault, certain: bool) -> None:
         if worker.task:  # the same exception again: a third try would not help
             certain |= self._exceptions.get(worker.task.key) == reason
             self._exceptions[worker.task.key] = reason

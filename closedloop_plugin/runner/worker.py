@@ -36,7 +36,7 @@ from typing import Any
 from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.image_encoding import ImageEncoding
 from closedloop_plugin.core.sent_images import SentImages
-from closedloop_plugin.core.state import Decision, Fault
+from closedloop_plugin.core.state import Decision, EpisodeFault
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.decision_log import DecisionLog
 from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
@@ -238,7 +238,7 @@ class _Heartbeat:
             self.pipe.send(("beat", tick.truth.time_s, self.decisions))
 
 
-def _failure(exc: Exception) -> tuple[str, str, Fault, bool]:
+def _failure(exc: Exception) -> tuple[str, str, EpisodeFault, bool]:
     """The message about an exception, in one line with its origin; the traceback goes to the log."""
     traceback.print_exception(exc)
     last = traceback.extract_tb(exc.__traceback__)[-1]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from closedloop_plugin.core.record import INFRACTIONS
-from closedloop_plugin.core.state import Fault
+from closedloop_plugin.core.state import EpisodeFault
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.numbers import is_bounded
 
@@ -55,7 +55,7 @@ class OfficialRecord:
     junctions_passed: int | None = None
     experimental: bool = False  # the map's topology is uncertain: excluded from headline means
     replaced: bool = False  # a program took the place of the standard scenario: tests no ability
-    fault: str = ""  # what kept the episode from being driven (core.state.Fault): excluded from all means
+    fault: str = ""  # what kept the episode from being driven (core.state.EpisodeFault): excluded from all means
     reason: str = ""  # of the fault
     not_played: Mapping[str, str] = field(default_factory=dict)  # reasons by scenario of its route that was left out
 
@@ -190,8 +190,8 @@ def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
     if not isinstance(replaced, bool):
         raise DataError(file, row, "ad2.replaced", "true or false", replaced)
     fault, reason = raw.get("fault", ""), raw.get("reason", "")
-    if fault not in ("", *Fault):
-        raise DataError(file, row, "ad2.fault", f"one of {', '.join(Fault)}, or nothing", fault)
+    if fault not in ("", *EpisodeFault):
+        raise DataError(file, row, "ad2.fault", f"one of {', '.join(EpisodeFault)}, or nothing", fault)
     not_played = raw.get("not_played", {})
     if not isinstance(not_played, dict) or not all(isinstance(v, str) for v in not_played.values()):
         raise DataError(file, row, "ad2.not_played", "an object of texts", not_played)

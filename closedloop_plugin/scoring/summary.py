@@ -203,7 +203,15 @@ def _chosen(records: Sequence[OfficialRecord], routes: Sequence[Route], repetiti
     check_routes(kept, scored, by_id, repetitions)
     experimental = frozenset(key[0] for key, r in scored.items() if r.experimental)
     faulted = {key: r for key, r in scored.items() if r.fault}
-    return _ChosenRecords(routes, repetitions, scored, duplicates, len(kept) - len(scored), experimental, faulted)
+    return _ChosenRecords(
+        routes,
+        repetitions,
+        scored,
+        duplicates,
+        outside=len(kept) - len(scored),
+        experimental=experimental,
+        faulted=faulted,
+    )
 
 
 def _table(

@@ -14,7 +14,7 @@ from support.closedloop.runs import run_into, tasks, worker_config
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import Decision, EndReason, Fault
+from closedloop_plugin.core.state import Decision, EndReason, EpisodeFault
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.early_stop import EarlyStop, RunEndedEarly
 from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions, blank_record
@@ -99,7 +99,7 @@ def test_the_error_counts_results_that_are_kept_after_it(store: EpisodeStore) ->
     assert " 1 episode is safe, those in progress were not saved. When" in str(found.value)
 
 
-def failed(store: EpisodeStore, route: int, reason: str, fault: Fault = Fault.WORLD) -> EpisodeResult:
+def failed(store: EpisodeStore, route: int, reason: str, fault: EpisodeFault = EpisodeFault.WORLD) -> EpisodeResult:
     end = EndReason.WORLD_FAILED
     record = blank_record(tasks()[route], EvaluationConditions(profile("bench2advlm")), end, reason, "fake", "1", fault)
     return EpisodeResult(record)

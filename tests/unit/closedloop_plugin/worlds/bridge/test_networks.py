@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.core.state import Fault
+from closedloop_plugin.core.state import EpisodeFault
 from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.runner.faults import fault_of, is_certain
 
@@ -39,4 +39,4 @@ def test_a_map_that_scenic_cannot_read_is_at_fault(tmp_path: Path, text: str, pr
     file.write_text(text)
     with pytest.raises(MapError, match=f"town.xodr: Scenic's OpenDRIVE reader cannot use this map: {problem}") as found:
         _network(Network, file, Network.fromFile.__func__)
-    assert (fault_of(found.value), is_certain(found.value)) == (Fault.MAP, True)
+    assert (fault_of(found.value), is_certain(found.value)) == (EpisodeFault.MAP, True)
