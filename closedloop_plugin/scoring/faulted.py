@@ -1,4 +1,4 @@
-"""Episodes of ours that were not driven by somebody's fault (core.state.EpisodeFault): excluded from every figure, and named.
+"""Episodes of ours that were not driven by an EpisodeFault: excluded from every figure, and named.
 
 Official files do not name a fault; their crashes count 0, as in the official script.
 """

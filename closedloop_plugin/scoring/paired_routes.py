@@ -5,7 +5,7 @@ Two rules:
     whole    every route that both runs were asked for: an episode without a record is 0 in Driving Score and Success
              Rate (Bench2Drive's rule for its 220 routes), and every record counts as it stands
 
-Under both, an episode of ours that was not driven by somebody's fault (core.state.EpisodeFault) is left out and listed.
+Under both, an episode of ours that was not driven by an EpisodeFault is left out and listed.
 """
 
 from __future__ import annotations

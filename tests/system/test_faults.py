@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.robots.far_robot import until
-from support.robots.fault_rig import FAULTS, MASTER, STANDSTILL, EpisodeFault, Rig, rig, strike_and_repair
+from support.robots.fault_rig import FAULTS, MASTER, STANDSTILL, Fault, Rig, rig, strike_and_repair
 from support.tiers import seeds
 
 pytest_plugins = ("support.robots.real_time",)
@@ -47,13 +47,13 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 @pytest.mark.parametrize("seed", seeds(20))
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_the_vehicle_stops_within_centimetres_and_drives_again(
-    loop: Rig, fault: EpisodeFault, record_property: Callable[[str, object], None], seed: int
+    loop: Rig, fault: Fault, record_property: Callable[[str, object], None], seed: int
 ) -> None:
     time.sleep(random.Random(seed).uniform(0, 0.2))  # heartbeats, camera and wheels have periods of up to 50 ms
     record_property("most cm to standstill", round(100 * check(loop, fault), 1))
 
 
-def check(loop: Rig, fault: EpisodeFault) -> float:
+def check(loop: Rig, fault: Fault) -> float:
     """Cause the fault, and check where and by which node the vehicle stopped; returns the distance, m."""
     found = []
     for _ in range(ATTEMPTS):

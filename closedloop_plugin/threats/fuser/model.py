@@ -197,7 +197,7 @@ class ModelFuser:
         attempts = []
         for attempt in request.transcript.attempts[-EARLIER_ATTEMPTS:]:
             if attempt.spec is not None and attempt.verdict is not None and not attempt.verdict.passed:
-                attempts.append(f"{sentence(attempt.spec)} EpisodeFault: {short(attempt.verdict.reason, 300)}")
+                attempts.append(f"{sentence(attempt.spec)} Fault: {short(attempt.verdict.reason, 300)}")
             elif attempt.spec is None and attempt.refused:
                 attempts.append(f"No usable reply: {short(attempt.refused, 300)}")
         parts = [self.texts.fill("earlier", list=fenced("earlier attempts", _lines(attempts)))] if attempts else []

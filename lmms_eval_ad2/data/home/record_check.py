@@ -26,10 +26,10 @@ LONGEST_NAME = 500  # characters of an id, task, view ...
 LONGEST_RECORD = 1 << 20  # characters of a record as JSON, with its meta
 MOST_MARKS = 1000
 
-EpisodeFault = tuple[str, str, Any]
+Fault = tuple[str, str, Any]
 
 
-def record_fault(record: Record) -> EpisodeFault | None:
+def record_fault(record: Record) -> Fault | None:
     """The first violated condition of a record, as (field, expected, found), or None."""
     for check in _CHECKS:
         for fault in check(record):
@@ -37,7 +37,7 @@ def record_fault(record: Record) -> EpisodeFault | None:
     return None
 
 
-def _names(record: Record) -> Iterator[EpisodeFault]:
+def _names(record: Record) -> Iterator[Fault]:
     for name in ("id", "benchmark", "task", "subtask"):
         value = getattr(record, name)
         if not isinstance(value, str) or not value.strip():
@@ -51,7 +51,7 @@ def _names(record: Record) -> Iterator[EpisodeFault]:
         yield "question", "a question in at least one language", ""
 
 
-def _lengths(record: Record) -> Iterator[EpisodeFault]:
+def _lengths(record: Record) -> Iterator[Fault]:
     """Bounds, so that no text of a release is a burden for everything that reads records."""
     names = [(name, getattr(record, name)) for name in ("id", "benchmark", "task", "subtask", "cluster")]
     names += [("views", view) for view in record.views]
@@ -70,7 +70,7 @@ def _lengths(record: Record) -> Iterator[EpisodeFault]:
             yield name, f"at most {MOST_PARTS}", number
 
 
-def _images(record: Record) -> Iterator[EpisodeFault]:
+def _images(record: Record) -> Iterator[Fault]:
     if not record.images:
         yield "images", "at least one image", []
     for path in record.images:
@@ -83,7 +83,7 @@ def _images(record: Record) -> Iterator[EpisodeFault]:
         yield "image_size", f"[width, height] in pixels, 1 to {LARGEST_SIDE:,}", size
 
 
-def _options(record: Record) -> Iterator[EpisodeFault]:
+def _options(record: Record) -> Iterator[Fault]:
     letters = [option.letter for option in record.options]
     if len(set(letters)) != len(letters) or not all(len(x) == 1 and "A" <= x <= "Z" for x in letters):
         yield "options", "different letters A to Z", letters
@@ -100,7 +100,7 @@ def _options(record: Record) -> Iterator[EpisodeFault]:
         yield "answer", f"an answer to the open question, which option {right.letter} is not", record.answer.get("en")
 
 
-def _answer(record: Record) -> Iterator[EpisodeFault]:
+def _answer(record: Record) -> Iterator[Fault]:
     if record.meta.get(UNANSWERED):
         return
     if record.form in _TYPED:
@@ -113,13 +113,13 @@ def _answer(record: Record) -> Iterator[EpisodeFault]:
         yield "steps", "at least one step", []
 
 
-def _marks(record: Record) -> Iterator[EpisodeFault]:
+def _marks(record: Record) -> Iterator[Fault]:
     yield from _mark("mark", record.mark)
     for number, step in enumerate(record.steps):
         yield from _mark(f"steps[{number}].mark", step.mark or VisualPrompt())
 
 
-def _mark(field: str, mark: VisualPrompt) -> Iterator[EpisodeFault]:
+def _mark(field: str, mark: VisualPrompt) -> Iterator[Fault]:
     if mark.kind not in MARKS:
         yield field, f"one of {', '.join(MARKS)}", mark.kind
     if len(mark.coords) > MOST_MARKS:
@@ -136,4 +136,4 @@ def _mark(field: str, mark: VisualPrompt) -> Iterator[EpisodeFault]:
             yield field, "a box with x_min < x_max and y_min < y_max", coords
 
 
-_CHECKS: tuple[Callable[[Record], Iterator[EpisodeFault]], ...] = (_names, _lengths, _images, _options, _answer, _marks)
+_CHECKS: tuple[Callable[[Record], Iterator[Fault]], ...] = (_names, _lengths, _images, _options, _answer, _marks)

@@ -275,7 +275,7 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class EpisodeFault:
+class Fault:
     """`strike` causes the fault; `repair` undoes it, as a person would once the vehicle stands still.
 
     most_m: longest distance allowed to standstill. by: prefix of the node whose zero command stops the vehicle.
@@ -289,30 +289,30 @@ class EpisodeFault:
 
 
 FAULTS = (
-    EpisodeFault("tunnel killed", lambda rig: os.kill(rig.ssh(), signal.SIGKILL)),
-    EpisodeFault("tunnel frozen", lambda rig: os.kill(rig.ssh(), signal.SIGSTOP), most_m=0.15),
-    EpisodeFault("planner killed", lambda rig: rig.planner.kill(), Rig.replace_planner),
-    EpisodeFault("on-board client killed", lambda rig: rig.client.kill(), Rig.replace_client, by="/ad2_relay"),
-    EpisodeFault(
+    Fault("tunnel killed", lambda rig: os.kill(rig.ssh(), signal.SIGKILL)),
+    Fault("tunnel frozen", lambda rig: os.kill(rig.ssh(), signal.SIGSTOP), most_m=0.15),
+    Fault("planner killed", lambda rig: rig.planner.kill(), Rig.replace_planner),
+    Fault("on-board client killed", lambda rig: rig.client.kill(), Rig.replace_client, by="/ad2_relay"),
+    Fault(
         "on-board client frozen",
         lambda rig: rig.client.send_signal(signal.SIGSTOP),
         lambda rig: rig.client.send_signal(signal.SIGCONT),
         by="/ad2_relay",
     ),
-    EpisodeFault("relay killed", lambda rig: os.kill(rig.relay(), signal.SIGKILL), by="/ad2_onboard"),
-    EpisodeFault("relay frozen", lambda rig: os.kill(rig.relay(), signal.SIGSTOP), most_m=0.15, by="/ad2_onboard"),
-    EpisodeFault(
+    Fault("relay killed", lambda rig: os.kill(rig.relay(), signal.SIGKILL), by="/ad2_onboard"),
+    Fault("relay frozen", lambda rig: os.kill(rig.relay(), signal.SIGSTOP), most_m=0.15, by="/ad2_onboard"),
+    Fault(
         "camera stalled",
         lambda rig: rig.monitor.send("camera", False),
         lambda rig: rig.monitor.send("camera", True),
     ),
-    EpisodeFault("emergency stop", lambda rig: rig.request("stop"), lambda rig: rig.request("release")),
+    Fault("emergency stop", lambda rig: rig.request("stop"), lambda rig: rig.request("release")),
 )
 # Must be the last fault of a rig: the base does not register with the new master, so a new client cannot find it.
-MASTER = EpisodeFault("ROS master killed", lambda rig: rig.master.kill(), lambda rig: rig.master.restart())
+MASTER = Fault("ROS master killed", lambda rig: rig.master.kill(), lambda rig: rig.master.restart())
 
 
-def strike_and_repair(loop: Rig, fault: EpisodeFault) -> tuple[Stop, float]:
+def strike_and_repair(loop: Rig, fault: Fault) -> tuple[Stop, float]:
     """Cause the fault, measure the stop, repair; returns the stop and the time from the repair until it drives, s."""
     loop.begin()
     at = time.monotonic()
