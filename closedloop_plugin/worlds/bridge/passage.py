@@ -13,6 +13,7 @@ from closedloop_plugin.core.boxes import corners, oriented_box
 from closedloop_plugin.core.frames import to_ego, yaw_of_heading
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import DrivingSurface
+from closedloop_plugin.worlds.bridge.stage import STANDARD
 
 BESIDE_M = 12.0  # to either side of the path
 STEP_M = 0.1
@@ -25,10 +26,11 @@ class GroundSurfaces(Protocol):
     def surface(self, x: float, y: float, way: float) -> DrivingSurface: ...
 
 
-def closed_way(path: RoutePath, ground: GroundSurfaces, objects: Sequence[Any]) -> str:
-    """Why no car of the ego's size passes, "" if one does. objects: of the Scenic scene, the ego first.
+def closed_way(path: RoutePath, ground: GroundSurfaces, objects: Sequence[Any], lent: bool = False) -> str:
+    """Why no car of the ego's size passes, "" if one does. objects: of the Scenic scene, the ego first. lent: the
+    program lets the ego use the oncoming lane.
 
-    Only objects that never move count: without a behaviour, a rail and a speed.
+    Only objects of the program that never move count: without a behaviour, a rail and a speed.
     """
     ego, *others = objects
     start = path.locate(float(ego.position[0]), float(ego.position[1]))[0] + 0.5 * float(ego.length)
@@ -48,7 +50,7 @@ def closed_way(path: RoutePath, ground: GroundSurfaces, objects: Sequence[Any]) 
                 f"no way: {kinds} across the road {s - start:.0f} m ahead; the widest gap is {widest:.1f} m, the ego "
                 f"needs {needed:.1f} m"
             )
-        if _widest(path, ground, s, taken, (DrivingSurface.OFF, DrivingSurface.ONCOMING)) < needed:
+        if not lent and _widest(path, ground, s, taken, (DrivingSurface.OFF, DrivingSurface.ONCOMING)) < needed:
             return f"no way: {kinds} in its lane {s - start:.0f} m ahead; only the oncoming lane is free"
     return ""
 
@@ -83,7 +85,8 @@ def _corners(obj: Any) -> list[tuple[float, float]]:
 
 def _stands(obj: Any) -> bool:
     moves = getattr(obj, "behavior", None) is not None or getattr(obj, "rail", None) is not None
-    return not moves and not getattr(obj, "gone", False) and float(obj.speed or 0.0) == 0.0
+    other = getattr(obj, "role", "") == STANDARD or moves
+    return not other and not getattr(obj, "gone", False) and float(obj.speed or 0.0) == 0.0
 
 
 def _extent(path: RoutePath, obj: Any) -> tuple[float, float, float, float]:

@@ -66,7 +66,7 @@ class ScenicSession:
 
     def _switch(self, *values: Any) -> Any:
         try:
-            with no_endless_loop():
+            with no_endless_loop(stepping=True):
                 return self._run.switch(*values)
         except (InvalidScene, Ad2Error):
             raise

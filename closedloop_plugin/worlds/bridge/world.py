@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +82,8 @@ class ScenicWorld:
         self._lights = TrafficLightCycle(road.stop_lines, setup.seed)
         self._command = commands(road.path, road.junctions, road.changes)
         self._begin(compiled, stage)
-        if not stage.kind and (reason := closed_way(road.path, self._ground, compiled.scene.objects)):
-            stage.event(reason)
+        if not stage.kind:
+            self._record_closed_way(program, compiled.scene.objects)
         return self._observe()
 
     def step(self, control: Control) -> Observation:
@@ -165,6 +165,13 @@ class ScenicWorld:
         """Map and program of an episode. The map is None for a user's program without a route until it is compiled."""
         layout, program = program_of(setup, self.in_town)
         return (self._suite_road_for(setup.route, layout, setup.town) if setup.route else None), program
+
+    def _record_closed_way(self, program: Path, objects: Sequence[Any]) -> None:
+        """Record the event "no way: ..." if a user's program leaves the ego none."""
+        text = program.read_text("utf-8", errors="replace")
+        lent = "LendOncomingLane" in text or "oncoming_allowed" in text
+        if reason := closed_way(self.road.path, self._ground, objects, lent):
+            self._stage.event(reason)
 
     def _start_simulation(self, compiled: CompiledScene, simulator: Any) -> None:
         """Start the simulation up to the first request for a control."""

@@ -41,6 +41,7 @@ class NetworkSignals:
                     found.append(line)
         self._far = TrafficLightCycle(tuple(far.values()), seed)
         self._far_held: dict[str, SignalState] = {}
+        self._stepped = -1.0
 
     def _line_at(self, lane: Any, far: dict[str, StopLine]) -> str:
         """Id of the stop line at a lane's end: the world's, or a new one."""
@@ -58,8 +59,13 @@ class NetworkSignals:
         """State of a light now."""
         if line in self._lights.state:
             return self._lights.state[line]
-        self._far.step(time_s, self._far_held)
+        self._step_far(time_s)
         return self._far.state[line]
+
+    def _step_far(self, time_s: float) -> None:
+        if time_s != self._stepped:
+            self._stepped = time_s
+            self._far.step(time_s, self._far_held)
 
     def hold(self, line: str, colour: str) -> None:
         """Set a light at once, and hold it. Raises UnknownWord for off and unknown, which no light here shows."""
@@ -69,7 +75,7 @@ class NetworkSignals:
 
     def freeze(self, time_s: float) -> None:
         """Hold all lights as they are."""
-        self._far.step(time_s, self._far_held)
+        self._step_far(time_s)
         self._held.update({line: state for line, state in self._lights.state.items() if line not in self._held})
         self._far_held.update({line: s for line, s in self._far.state.items() if line not in self._far_held})
 

@@ -47,6 +47,7 @@ def car(x: float, y: float, turned: float = 0.0, **more: Any) -> SimpleNamespace
         ([car(30, 0, rail=object()), car(30, 3.5)], ""),
         ([car(30, 0, gone=True), car(30, 3.5)], ""),
         ([car(30, 0, speed=3.0), car(30, 3.5)], ""),
+        ([car(30, 0, role="standard"), car(30, 3.5, role="standard")], ""),
         ([car(-10, 0), car(-10, 3.5)], ""),
         ([car(120, 0), car(120, 3.5)], ""),
     ],
@@ -54,3 +55,9 @@ def car(x: float, y: float, turned: float = 0.0, **more: Any) -> SimpleNamespace
 def test_a_road_that_is_closed_is_named(others: list[Any], message: str) -> None:
     found = closed_way(PATH, TwoLanes(), [car(0, 0), *others])
     assert found.startswith(message) if message else found == ""
+
+
+def test_an_oncoming_lane_that_the_program_lends_is_a_way() -> None:
+    objects = [car(0, 0), car(30, 0)]
+    assert closed_way(PATH, TwoLanes(), objects).endswith("only the oncoming lane is free")
+    assert closed_way(PATH, TwoLanes(), objects, lent=True) == ""

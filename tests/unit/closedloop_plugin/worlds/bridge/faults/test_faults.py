@@ -212,7 +212,11 @@ def test_a_text_that_is_not_utf_8_is_named_with_its_line(world: EmbeddedWorld, t
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [(behaves("wait", "while True:", "    x = 3", "wait"), 8), (HEAD + EGO + "while True:\n    x = 1\n", 6)],
+    [
+        (behaves("wait", "while True:", "    x = 3", "wait"), 8),
+        (HEAD + EGO + "while True:\n    x = 1\n", 6),
+        (behaves("wait", "while True:", "    do TurnBehavior(network.lanes[0].centerline)"), 8),  # it ends at once
+    ],
 )
 def test_a_loop_without_an_end_is_named(
     text: str, line: int, world: EmbeddedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
