@@ -24,7 +24,7 @@ COLUMNS = {**{source.value: title for source, title in CAUSE_TITLES.items()},
 def cause_shares(
     runs: Sequence[tuple[str, Sequence[ComparedEpisode]]], standard: Sequence[ComparedEpisode] | None = None
 ) -> list[dict[str, Any]]:
-    """Of each run that played programs: run, episodes, and by COLUMNS {"share", "interval"} in percent, None if unknown.
+    """Of each run with programs: run, episodes, and by COLUMNS {"share", "interval"} in percent, None if unknown.
 
     `runs`: (name, episodes); `standard`: the driver's episodes on the standard routes. Intervals: 95 %, over routes.
     """
