@@ -8,6 +8,7 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from closedloop_plugin.cli.drive.cause_table import cause_tables
 from closedloop_plugin.cli.drive.published_tables import TITLES, published_tables
 from lmms_eval_ad2.report.cell_text import NONE
 from lmms_eval_ad2.report.sections import (
@@ -51,16 +52,16 @@ def compare_section(
     attention: Sequence[str],
     paper: PublishedThreatTables | None,
     checks: Sequence[ConsistencyCheck],
-    causes: Sequence[SectionTable] = (),
+    causes: Sequence[Mapping[str, Any]] = (),
 ) -> ReportSection:
-    """The section of a comparison. `about`: of A and B, see run_kind; `checks`: of their records; `causes`: tables of
-    failures by cause."""
+    """The section of a comparison. `about`: of A and B, see run_kind; `checks`: of their records; `causes`: see
+    cause_table.cause_shares."""
     notes = [f"Attention: {text}" for text in attention] + _left_out(found)
     notes += [f"{row.title}: no figure, {row.reason}" for row in found.rows if row.reason]
     if any(row.ci_relative and _unbounded(row) for row in found.rows if not row.reason):
         notes.append(f"{_drop(about)} in %: no interval where that of A reaches 0, or nearly")
     notes += [*found.notes, *_inconsistent(about, checks), *_ceilings(about), RULES[found.rule] + METHOD]
-    tabled = [_figures(found, about), *causes]
+    tabled = [_figures(found, about), *cause_tables(causes)]
     tabled += [_differences(found, about), _routes(found, about), _types(found, about)]
     worlds = " and ".join(dict.fromkeys(str(side["backend"]) for side in about))
     which = ("standard", "threat", "drop", "section 5")
@@ -73,7 +74,7 @@ def compare_section(
         warnings=list(dict.fromkeys(text for side in about for text in side["warnings"])),
         notes=notes,
         footer=published_tables(paper, worlds, which) if paper else (),
-        data=_data(found, about, attention, paper, checks),
+        data={**_data(found, about, attention, paper, checks), "causes": list(causes)},
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.cause_table import cause_tables
+from closedloop_plugin.cli.drive.cause_table import cause_shares, cause_tables
 from closedloop_plugin.cli.drive.score import tests_none
 from closedloop_plugin.scoring.ceilings import version_text
 from lmms_eval_ad2.report.cell_text import NONE
@@ -82,7 +82,8 @@ def report_section(results: Sequence[DriveResults], *, published: bool) -> Repor
     tabled += [_inconsistent(runs, caption)] if any(run.scores["inconsistent"] for run in runs) else []
     tabled += [_unsuccessful(run) for run in runs if run.scores["success_rate"] not in (None, 100.0)]
     tabled[1:1] = _by_systems(runs)
-    tabled += cause_tables([(run.name, run.results.episodes) for run in runs])
+    shares = cause_shares([(run.name, run.results.episodes) for run in runs])
+    tabled += cause_tables(shares)
     return ReportSection(
         name=SECTION,
         title="Closed loop",
@@ -94,7 +95,7 @@ def report_section(results: Sequence[DriveResults], *, published: bool) -> Repor
         ],
         notes=[*(note for run in runs for note in _notes(run)), INTERVALS],
         footer=_published(runs) if published else (),
-        data={"runs": [_data(run) for run in runs]},
+        data={"runs": [_data(run) for run in runs], "causes": shares},
     )
 
 

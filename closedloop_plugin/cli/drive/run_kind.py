@@ -15,7 +15,7 @@ from lmms_eval_ad2.plugins import RunKind
 if TYPE_CHECKING:
     from closedloop_plugin.scoring.compare import DrivingComparison
     from closedloop_plugin.scoring.paired_routes import ComparedRun
-    from lmms_eval_ad2.report.sections import ReportSection, SectionTable
+    from lmms_eval_ad2.report.sections import ReportSection
 
 # Keys of a run's identity: the driver, and keys that may differ between any two runs.
 DRIVER = ("agent", "interpreter", "cameras")
@@ -69,14 +69,14 @@ def compare(a: Path, b: Path, *, force: bool, routes: str | None, published: boo
     )
 
 
-def _causes(runs: Sequence[ComparedRun], one_suite: bool) -> list[SectionTable]:
+def _causes(runs: Sequence[ComparedRun], one_suite: bool) -> list[dict[str, Any]]:
     """Failures on threat scenarios by cause. Of two suites the one without programs is the standard drive."""
-    from closedloop_plugin.cli.drive.cause_table import cause_tables
+    from closedloop_plugin.cli.drive.cause_table import cause_shares
 
     names = ["A", "B"] if one_suite else [run.name for run in runs]
     sides = [_counted(run) for run in runs]
     standard = next((side for side in sides if not any(e.program for e in side)), None)
-    return cause_tables(list(zip(names, sides, strict=True)), standard)
+    return cause_shares(list(zip(names, sides, strict=True)), standard)
 
 
 def parts(path: Path) -> list[Path]:

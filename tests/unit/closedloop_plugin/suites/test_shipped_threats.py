@@ -11,8 +11,11 @@ from support.scripts import script
 
 from closedloop_plugin.suites import shipped_threats
 from closedloop_plugin.suites.lookup import data_home, suite
-from closedloop_plugin.suites.shipped_threats import shipped_names
+from closedloop_plugin.suites.played_draws import played_draws
+from closedloop_plugin.suites.programs import index_of, named_programs, route_named
+from closedloop_plugin.suites.shipped_threats import shipped_folder, shipped_names
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import file_sha256
 
 pack_suite = script("pack_threats").pack_suite
 PROGRAM = 'param route = "demo:{}"\n'
@@ -75,3 +78,18 @@ def test_a_name_that_is_not_shipped_is_one_line_with_those_that_are(generated: P
     pack_suite(generated, "threats_x", shipped / "threats_x.zip")
     with pytest.raises(Ad2Error, match=r"--suite threats_y: no such suite.* did you mean 'threats_x'\?"):
         suite("threats_y")
+
+
+def test_the_suite_for_late_has_a_played_draw_or_a_reason_for_each_of_the_220_routes(tmp_path: Path) -> None:
+    archive = shipped_threats.SHIPPED / "threats220_late.zip"
+    assert archive.stat().st_size <= 3_000_000
+    folder = shipped_folder("threats220_late", tmp_path)
+    assert folder is not None
+    index, programs = index_of(folder), named_programs(folder)
+    without = {**index["left_out"], **index["failed"]}
+    assert index["asked"]["agent"]["spec"] == "late" and len(index["asked"]["base_sha256"]) == 64
+    assert len({*programs, *without}) == len(programs) + len(without) == 220 and all(without.values())
+    draws = played_draws(folder, {name: file_sha256(file) for name, file in programs.items()})
+    assert draws.keys() == programs.keys() and not any(draw.alone for draw in draws.values())
+    assert {route_named(file) for file in programs.values()} == {("embedded220", name) for name in programs}
+    assert index["causes"].keys() <= programs.keys() and index["failed_in_round"].keys() == index["causes"].keys()

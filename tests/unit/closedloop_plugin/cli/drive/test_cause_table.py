@@ -47,6 +47,10 @@ def test_a_comparison_has_the_causes_of_the_threat_run_with_intervals(runs: tupl
     in two the threat is first, and these two are not on the standard route."""
     section = RUN_KIND.compare(*runs, force=False, routes=None, published=False)
     assert row_of(section)[1:] == ["4", "25.0", "25.0", "25.0", "0.0", "25.0", "50.0", "50.0"]
+    (shares,) = section.data["causes"]
+    assert (shares["episodes"], shares["both"]["share"], shares["new"]["share"]) == (4, 25.0, 50.0)
+    low, high = shares["threat"]["interval"]
+    assert 0 < low < 25.0 < high < 100
     (table,) = [table for table in section.tables if table.title == TITLE]
     assert all(isinstance(cell, SectionCell) and cell.span.startswith("[") for cell in table.rows[0][2:])
 
