@@ -12,7 +12,7 @@ from support.closedloop.scored import episode, raw, record, route, write
 
 from closedloop_plugin.cli.drive.score import render
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.routes import read_routes
+from closedloop_plugin.core.routes import RouteScenario, read_routes
 from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.efficiency import message
 from closedloop_plugin.scoring.official import from_episode, read
