@@ -3,7 +3,8 @@
     python benchmarks/results.py bench2drive220.xml [--out runs/results] [--workers 2]
 
 Runs `ad2 drive run` for each driver under the profile bench2advlm with seed 0; a second start resumes. Tables stand
-between marker lines of docs/results/embedded220.md and README.md; the ceilings are in scoring/ceilings.yaml.
+between marker lines of docs/results/embedded220.md and README.md; the ceilings are in scoring/ceilings.yaml. Those of
+embedded220v4 are measured if its route file has been added; otherwise they stay as they are.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import yaml
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.store import read_records
-from closedloop_plugin.scoring.ceilings import MeasuredCeiling
-from closedloop_plugin.suites.lookup import VARIABLE
+from closedloop_plugin.scoring.ceilings import MeasuredCeiling, measured
+from closedloop_plugin.suites.lookup import NAMED, VARIABLE
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write
 
@@ -36,6 +37,7 @@ PAGE = ROOT / "docs" / "results" / "embedded220.md"
 README = ROOT / "README.md"
 CEILINGS = ROOT / "closedloop_plugin" / "scoring" / "ceilings.yaml"
 SUITES = ("embedded220", "demo")
+IF_ADDED = "embedded220v4"
 PROFILE, SEED = "bench2advlm", 0
 SKILLS = ("Overtaking", "Merging", "Emergency_Brake", "Give_Way", "Traffic_Signs")
 
@@ -96,14 +98,16 @@ def main() -> int:
     args = p.parse_args()
     label = code_label()  # before the files below change
     os.environ[VARIABLE] = str(args.routes.absolute())  # for the commands below
+    suites = (*SUITES, IF_ADDED) if NAMED[IF_ADDED].is_here else SUITES
     driven = [
         drive(driver, suite, args.out, args.workers)
-        for suite in SUITES
+        for suite in suites
         for driver in ((*CEILING_DRIVERS, *OTHERS) if suite == SUITES[0] else CEILING_DRIVERS)
     ]
     whole = [one for one in driven if one.suite == SUITES[0]]
+    kept = [asdict(one) for one in measured() if one.suite not in suites]
     with atomic_write(CEILINGS) as file:
-        file.write(ceilings_text(driven, label))
+        file.write(ceilings_text(driven, label, kept))
     n = whole[0].scores["n_routes"]
     machine = f"Python {platform.python_version()}, {platform.machine()}"
     where = f"({n} routes, profile {PROFILE}, seed {SEED}, lmms-eval-ad2 {label}, {machine})"
@@ -131,8 +135,9 @@ def _ad2(part: str, *words: str, keep: bool = False) -> str:
     return done.stdout or ""
 
 
-def ceilings_text(driven: Sequence[DrivenResult], version: str) -> str:
-    """ceilings.yaml: the expert and the speaking expert on each suite. `version`: of the code that drove."""
+def ceilings_text(driven: Sequence[DrivenResult], version: str, kept: Sequence[Mapping[str, Any]] = ()) -> str:
+    """ceilings.yaml: the expert and the speaking expert on each suite. `version`: of the code that drove; `kept`: rows
+    of suites that were not driven."""
     rows = [
         asdict(
             MeasuredCeiling(
@@ -152,7 +157,7 @@ def ceilings_text(driven: Sequence[DrivenResult], version: str) -> str:
         for one in driven
         if one.driver in CEILING_DRIVERS
     ]
-    return f"# Written by `make results`.\n{yaml.safe_dump(rows, sort_keys=False)}"
+    return f"# Written by `make results`.\n{yaml.safe_dump([*rows, *kept], sort_keys=False)}"
 
 
 def table(driven: Sequence[DrivenResult]) -> str:

@@ -41,7 +41,7 @@ _ROWS: dict[str, tuple[float, float, float, float, float, float, float]] = {
     "WetSunset": (5, 0, 50, 0, 10, SUNSET, 2),
 }
 PRESETS = {
-    name: Weather(*map(float, row[:5]), -1.0, *map(float, row[5:]))  # -1: azimuth of the sun, degrees
+    name: Weather(row[0], row[1], row[2], row[3], row[4], -1.0, row[5], row[6])  # -1: azimuth of the sun, degrees
     for name, row in _ROWS.items()
 }
 

@@ -107,7 +107,7 @@ def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool, missing: S
         name: [_by_route(episodes, value, missing if name in ZERO_IF_MISSING else ())] for name, value in means.items()
     }
     for name, types in ABILITIES.items():
-        members = [p for p in episodes if p.scenario in types and not p.official.replaced]
+        members = [p for p in episodes if p.scenario in types and p.official.tests_ability]
         found[name] = [_by_route(members, _signs(signs_tested) if name == SIGNS else means["success_rate"])]
     found["skill_score"] = [found[name][0] for name in ABILITIES]
     found["collisions_per_km"] = [_collisions(episodes)]
@@ -116,7 +116,7 @@ def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool, missing: S
 
 def signs_tested(episodes: Sequence[ComparedEpisode]) -> bool:
     """Whether the junction test of Traffic_Signs is known for every episode that needs it."""
-    tested = [p for p in episodes if p.scenario in ABILITIES[SIGNS] and not p.official.replaced]
+    tested = [p for p in episodes if p.scenario in ABILITIES[SIGNS] and p.official.tests_ability]
     return all(passed_junction(p.official, p.junctions) is not None for p in tested)
 
 

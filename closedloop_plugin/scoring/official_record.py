@@ -84,6 +84,11 @@ class OfficialRecord:
         return self.status in DONE and clean and "infractions" not in self.gaps
 
     @property
+    def tests_ability(self) -> bool:
+        """Whether the scenario of its route, by whose type abilities are grouped, was played."""
+        return not self.replaced and not self.not_played
+
+    @property
     def crashed(self) -> bool:
         return any(word in self.status for word in CRASHED)
 

@@ -91,7 +91,7 @@ class _ScoreTable:
     efficiencies: Mapping[Key, float] = field(init=False)
 
     def __post_init__(self) -> None:
-        pairs = [(self.routes[key[0]].scenario, r) for key, r in self.records.items() if not r.replaced]
+        pairs = [(self.routes[key[0]].scenario, r) for key, r in self.records.items() if r.tests_ability]
         self.skills = skills(pairs, self.options.traffic_signs, self.options.junctions)
         found = {k: route_efficiency(r.infractions["min_speed_infractions"]) for k, r in self.records.items()}
         self.efficiencies = {key: value for key, value in found.items() if value is not None}

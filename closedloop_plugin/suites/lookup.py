@@ -47,6 +47,16 @@ class NamedSuite:
     world: str = ""
 
     @property
+    def file(self) -> Path:
+        """Its route file, which need not exist."""
+        chosen = os.environ.get(VARIABLE) if self.stem == BENCH2DRIVE else None
+        return Path(chosen) if chosen else routes_home() / f"{self.stem}.xml"
+
+    @property
+    def is_here(self) -> bool:
+        return self.file.is_file()
+
+    @property
     def how(self) -> str:
         """The command that adds its file."""
         own_name = Path(self.given).stem == self.stem
@@ -188,9 +198,8 @@ def _in_world(named: NamedSuite, world: str | None) -> NamedSuite:
 
 
 def _file_of(named: NamedSuite) -> Path:
-    given = os.environ.get(VARIABLE) if named.stem == BENCH2DRIVE else None
-    file = Path(given) if given else routes_home() / f"{named.stem}.xml"
-    if not file.is_file():
+    file = named.file
+    if not named.is_here:
         variable = f" (or set {VARIABLE} to the file)" if named.stem == BENCH2DRIVE else ""
         raise Ad2Error(
             f"{file}: the routes of {named.name} are not here, and not shipped. Get them from {named.source}, then: "

@@ -49,7 +49,8 @@ def program_of(setup: EpisodeSetup, in_town: bool | None = None) -> tuple[RoadLa
     staged = _staging(setup, in_town)
     if setup.program is not None:
         return staged.layout, Path(setup.program)
-    return staged.layout, CATALOGUE[staged.played[0].kind].program if len(staged.played) == 1 else ROUTE
+    single = len(setup.route.played) == len(staged.played) == 1
+    return staged.layout, CATALOGUE[staged.played[0].kind].program if single else ROUTE
 
 
 def _staging(setup: EpisodeSetup, in_town: bool | None) -> RouteStaging:
@@ -83,11 +84,11 @@ def stage_for(setup: EpisodeSetup, road: RoadMap | None, in_town: bool | None = 
     if route is None or not (setup.program is None or setup.keeps_standard):
         return stage
     played = [one for one in _staging(setup, in_town).played if not _misfit(setup, one, road)]
+    several = len(route.played) > 1
     if setup.program is None:
-        if len(_staging(setup, in_town).played) == 1 and road:
+        if played and not several:
             return _part(stage, played[0], label="")
         stage.kind = ROUTE.stem
-    several = len(played) > 1
     stage.parts = tuple(
         # One list of events, in the order in which they happen.
         replace(

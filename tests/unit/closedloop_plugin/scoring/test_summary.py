@@ -345,19 +345,13 @@ def test_the_wrong_route_file_is_refused() -> None:
         summarise([record("1", town="Town01")], [route("1")], B2D)
 
 
-def scenario(kind: str, name: str) -> RouteScenario:
-    return RouteScenario(kind, name, (0.0, 0.0, 0.0), {})
-
-
 def test_scenarios_are_compared_by_their_names() -> None:
-    own = replace(
-        route("1", "ControlLoss"), scenario_name="my_cut_in", scenarios=(scenario("ControlLoss", "my_cut_in"),)
-    )
+    cut_in = RouteScenario("ControlLoss", "my_cut_in", (0, 0, 0), {})
+    own = replace(route("1", "ControlLoss"), scenario_name="my_cut_in", scenarios=(cut_in,))
     mine = replace(record("1"), scenario_name="my_cut_in", scenario="my_cut_in")
     assert not [n for n in summarise([mine], [own], B2D)["notes"] if "another town or scenario" in n]
-    both = replace(
-        own, scenario="", scenario_name="", scenarios=(scenario("Accident", "a"), scenario("ControlLoss", "my_cut_in"))
-    )
+    accident = RouteScenario("Accident", "a", (0, 0, 0), {})
+    both = replace(own, scenario="", scenario_name="", scenarios=(accident, cut_in))
     found = summarise([mine], [both], B2D)
     assert (found["driving_score"], found["skill_score"], found["types"][0]["type"]) == (100.0, None, "")
     with pytest.raises(Ad2Error, match="names another town or scenario"):

@@ -66,11 +66,21 @@ def test_all_known_scenarios_of_a_route_are_in_one_scene_with_their_own_places_a
     world.close()
 
 
-def test_one_known_scenario_beside_unknown_ones_plays_as_the_only_one(tmp_path: Path) -> None:
+def test_one_known_scenario_beside_unknown_ones_is_in_the_scene_near_its_trigger(tmp_path: Path) -> None:
     setup = with_scenarios(UNKNOWN, FIRST)
     layout, program = program_of(setup)
     road = road_for(setup.route, layout, folder=tmp_path)  # type: ignore[arg-type]
-    stage = stage_for(setup, road)
-    assert (program.name, stage.kind, stage.params, stage.parts) == (
-        "obstacle.scenic", "ParkedObstacle", {"distance": 40.0}, ()
+    (part,) = stage_for(setup, road).parts
+    assert (program.name, part.kind, part.label, part.params) == (
+        "route.scenic", "ParkedObstacle", "P_1", {"distance": 40.0}
     )  # fmt: skip
+    part.ego_s = part.trigger_s - 151.0
+    assert not part.in_scene
+
+
+def test_a_junction_that_does_not_lie_ahead_leaves_its_scenario_out(tmp_path: Path) -> None:
+    turn = RouteScenario("T_Junction", "T_1", BLOCKED.trigger, {})
+    setup = with_scenarios(turn, UNKNOWN)
+    road = replace(road_for(BLOCKED, program_of(setup)[0], folder=tmp_path), source="town", facts={"topology": "town"})
+    assert stage_for(setup, road).parts == ()
+    assert not_played(setup, road)["T_1"] == "no junction lies ahead of its trigger point"
