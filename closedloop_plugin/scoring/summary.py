@@ -154,10 +154,11 @@ def summarise(
     options = ScoringOptions(profile, comfort_mode, signs, {**known_bounds(routes), **(junctions or {})})
     origin = one_origin(records, profile)
     chosen = _chosen(records, routes, repetitions)
-    intervals_s = sample_intervals(chosen.records, metric_info, metric_hz, profile.hz)
-    comfort, comfort_notes = comforts(chosen.records, metric_info, comfort_mode, intervals_s)
+    driven = {key: record for key, record in chosen.records.items() if key not in chosen.faulted}
+    intervals_s = sample_intervals(driven, metric_info, metric_hz, profile.hz)
+    comfort, comfort_notes = comforts(driven, metric_info, comfort_mode, intervals_s)
     headline = chosen.table(experimental=False, comforts=comfort, options=options)
-    checked = check([*chosen.records.values()], profile)
+    checked = check([*driven.values()], profile)
     faults = faulted_facts([*headline.records.values()], len(headline.keys), chosen.faulted.values())
     return {
         **headline.headline(),
