@@ -195,7 +195,7 @@ def test_a_mistake_is_named_with_file_line_and_what_is_known(name: str, world: E
     file.write_text(text)
     error = fault(world, file)
     assert re.search(message, error), error
-    assert "p.scenic" in error or name == "rejected later" or name == "precondition"
+    assert "p.scenic" in error
 
 
 def test_a_byte_order_mark_is_no_mistake(world: EmbeddedWorld, tmp_path: Path) -> None:
