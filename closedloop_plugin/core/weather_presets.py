@@ -40,10 +40,11 @@ _ROWS: dict[str, tuple[float, float, float, float, float, float, float]] = {
     "WetNoon": (5, 0, 50, 0, 10, NOON, 3),
     "WetSunset": (5, 0, 50, 0, 10, SUNSET, 2),
 }
-PRESETS = {
-    name: Weather(row[0], row[1], row[2], row[3], row[4], -1.0, row[5], row[6])  # -1: azimuth of the sun, degrees
-    for name, row in _ROWS.items()
-}
+_COLUMNS = (
+    "cloudiness", "precipitation", "precipitation_deposits", "wetness", "wind_intensity", "sun_altitude_angle",
+    "fog_density",
+)  # fmt: skip
+PRESETS = {name: replace(Weather(), **dict(zip(_COLUMNS, map(float, row), strict=True))) for name, row in _ROWS.items()}
 
 
 def program_weather(value: Any, otherwise: Weather) -> Weather:

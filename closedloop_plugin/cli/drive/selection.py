@@ -154,8 +154,9 @@ def without_way(records: Sequence[EpisodeRecord]) -> tuple[str, ...]:
 
 
 def _acts(program: Path | None) -> bool:
-    """Whether a program uses our library, whose actors act; a program of others need not have such an event."""
-    return program is not None and program.is_file() and LIBRARY in program.read_text("utf-8", "replace")
+    """Whether a program uses our library, whose actors act, or sends the event; a program of others need not."""
+    text = program.read_text("utf-8", "replace") if program is not None and program.is_file() else ""
+    return LIBRARY in text or 'event("act")' in text
 
 
 def select_routes(found: Suite, name: str, *, routes_ids: str | None, limit: int | None) -> tuple[Route, ...]:

@@ -68,7 +68,8 @@ def run(options: ScenicCheckOptions) -> int:
         domains = world.space(setup)
         first = world.reset(setup)
         truth = world.truth()
-        show("\n".join([*_place(world, setup), *_parameters(world.drawn, domains), *_actors(world, setup, truth)]))
+        shown = _place(world, setup) + _parameters(world.drawn, domains) + _actors(world, truth)
+        show("\n".join(shown + _notes(setup, domains)))
         show(f"picture     {_picture(world, truth, first.images(CAMERA), out)}")
         stuck = next((name for _, name in truth.events if name.startswith("no way: ")), None)
     except (InvalidScene, WorldError) as exc:
@@ -117,24 +118,40 @@ def _place(world: EmbeddedWorld, setup: EpisodeSetup) -> list[str]:
     return [first, f"route       {route.town}, {road.path.length:.0f} m{standard}"]
 
 
-def _actors(world: EmbeddedWorld, setup: EpisodeSetup, truth: GroundTruth) -> list[str]:
+def _actors(world: EmbeddedWorld, truth: GroundTruth) -> list[str]:
     """Each actor with its place; background traffic only counted."""
     lines = []
     for actor in truth.actors:
         if re.fullmatch(r"b\d+", actor.id):
             continue
         s, d = world.road.path.locate(actor.x, actor.y)
+        end = world.road.path.length
+        beyond = f", which ends at {end:.0f} m" if s > end else ""
         side = f"{abs(d):.1f} m {'left' if d > 0 else 'right'} of it"
         gap = math.dist((actor.x, actor.y), (truth.ego.x, truth.ego.y))
         lines.append(
-            f"actor       {actor.kind}, {s:.0f} m along the ego's path, {side}, {gap:.0f} m from the ego"
+            f"actor       {actor.kind}, {s:.0f} m along the ego's path{beyond}, {side}, {gap:.0f} m from the ego"
             + (f", at {actor.speed:.1f} m/s" if actor.speed else "")
             + (" (standard scenario)" if actor.role == "standard" else "")
         )
-    text = setup.program.read_text("utf-8", errors="replace") if setup.program else ""
-    if not re.search(r"event\([\"']act[\"']\)|\bacts\(", text) and "closedloop_plugin.scenarios.actions" not in text:
-        lines.append('note        no stage.event("act"): `ad2 threats check` cannot see when the scenario acts')
     return lines
+
+
+def _notes(setup: EpisodeSetup, domains: Mapping[str, ParameterDomain]) -> list[str]:
+    """What is no mistake, but perhaps not meant."""
+    from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS
+    from closedloop_plugin.worlds.bridge.params import WEATHER
+
+    assert setup.program is not None
+    text = setup.program.read_text("utf-8", errors="replace")
+    unread = [
+        name for name in domains
+        if name not in (*WEATHER, *PERCEPTION_CONDITIONS) and not re.search(rf"globalParameters\.{name}\b", text)
+    ]  # fmt: skip
+    notes = [f"note        param {name}: the program never reads it" for name in unread]
+    if not re.search(r"event\([\"']act[\"']\)|\bacts\(", text) and "closedloop_plugin.scenarios.actions" not in text:
+        notes.append('note        no stage.event("act"): `ad2 threats check` cannot see when the scenario acts')
+    return notes
 
 
 def _parameters(drawn: Mapping[str, Any], domains: Mapping[str, ParameterDomain]) -> list[str]:

@@ -93,7 +93,8 @@ class ScenicSession:
             self.done = "rejected"
             reason = rejection_of_simulation()
             raise InvalidScene(
-                "the simulation was rejected by a requirement of the scenario" + (reason and f": {reason}")
+                f"{self._compiled.program.name}: the simulation was rejected by a requirement of the scenario"
+                + (reason and f": {reason}")
             )
         self.done = str(result.result.terminationReason)
         return result

@@ -178,7 +178,7 @@ class ScenicWorld:
         self._session = ScenicSession(compiled, simulator, self._stage, self._setup.max_ticks)
         self._simulation = self._session.start()
         if self._session.done:
-            raise InvalidScene(f"the scenario ended before it began: {self._session.done}")
+            raise InvalidScene(f"{compiled.program.name}: the scenario ended before it began: {self._session.done}")
 
     @property
     def _ego(self) -> SimulatedBody:

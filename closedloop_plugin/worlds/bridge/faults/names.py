@@ -37,6 +37,8 @@ def message_of(program: Path, exc: BaseException) -> str:
         return message + _near_attribute(exc)
     if isinstance(exc, TypeError) and _OPTION_ERROR.search(message):
         return message + _signature(message, frames)
+    if 'specifier "on R"' in message and "closedloop_plugin.scenarios" in program.read_text("utf-8", "replace"):
+        return message + "; our library's `road` is the ego's, no region: write `on lane.centerline` or another region"
     if isinstance(exc, ImportError):
         return message + _near_module(program, exc)
     return message

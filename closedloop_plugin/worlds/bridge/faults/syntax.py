@@ -155,6 +155,9 @@ def _around(line: str, at: int) -> str:
         return "the word is: behavior"
     if word and word[0] in _SPECIFIERS and before and not before.endswith((",", "=")) and re.search(r"\bnew\b", before):
         return f"a comma is missing before '{word[0]}'"
+    late = re.search(r"\bnew\s+\w+\s+\w+\s.*?[^\s,]\s+(?<!apparently )(with|facing)\s", line)
+    if late:
+        return f"a comma is missing before '{late[1]}'"
     reserved = re.match(r"\s*(\w+)\s*=(?!=)", line)
     if reserved and reserved[1] in _RESERVED:
         return f"'{reserved[1]}' is a word of Scenic, and no name for a value"

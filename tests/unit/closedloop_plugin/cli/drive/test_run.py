@@ -15,7 +15,7 @@ from support.closedloop.scored import episode
 from closedloop_plugin.agents import make
 from closedloop_plugin.agents.model_backend import ModelQuestion
 from closedloop_plugin.cli.drive import routes, run
-from closedloop_plugin.cli.drive.selection import without_act
+from closedloop_plugin.cli.drive.selection import without_act, without_way
 from closedloop_plugin.runner.store import read_records
 from lmms_eval_ad2.cli import merge
 from lmms_eval_ad2.errors import Ad2Error
@@ -157,16 +157,25 @@ def test_mistakes_name_the_bound_or_the_nearest_suite(tmp_path: Path, words: tup
         ad2_drive("run", *words, "--agent", "still", "--out", tmp_path / "o", *FAKE)
 
 
+def test_scenes_without_a_way_are_named_once() -> None:
+    closed = replace(episode("101"), events=[[0.0, "no way: a car stands across the road"], [2.0, "act"]])
+    records = [closed, replace(closed, repetition=1), replace(episode("102"), events=[[1.0, "trigger"]])]
+    assert without_way(records) == ("101: the scene leaves the ego no way: a car stands across the road",)
+
+
 def test_programs_whose_actor_never_acted_are_named(tmp_path: Path) -> None:
     ours, other = tmp_path / "ours.scenic", tmp_path / "other.scenic"
     ours.write_text("from closedloop_plugin.scenarios.actions import *")
     other.write_text("model scenic.domains.driving.model")
+    sends = tmp_path / "sends.scenic"
+    sends.write_text('behavior B():\n    stage.event("act")\n')
 
     def note(route: str, end: str = "completed", events: Sequence[tuple[float, str]] = ()) -> tuple[str, ...]:
         record = replace(episode(route), end=end, events=[list(event) for event in events])
-        return without_act([record], {"101": ours, "102": other, "103": None})
+        return without_act([record], {"101": ours, "102": other, "103": None, "105": sends})
 
     assert note("101") == ("the program sent no event act, so its actor never acted: 101",)
+    assert note("105") and not note("105", events=[(2.0, "act")])
     assert note("101", events=[(1.0, "trigger"), (2.0, "base act")]) == note("101")
     assert note("101", events=[(2.0, "act")]) == note("102") == note("103") == note("104") == ()
     assert note("101", end="world failed") == ()

@@ -51,6 +51,20 @@ def test_a_new_program_on_a_map_plays_there(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.integration
+def test_what_is_perhaps_not_meant_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    new(ScenicNewOptions(name="far"))
+    file = Path("far.scenic")
+    text = file.read_text().replace(
+        "param ahead = Range(14, 20)", "param unused = Range(1, 2)\nparam ahead = Range(2800, 4000)"
+    )
+    file.write_text(text)
+    assert check(ScenicCheckOptions(file=file)) == 0
+    out = capsys.readouterr().out
+    assert " m along the ego's path, which ends at 72 m, 3.2 m right of it" in out
+    assert "note        param unused: the program never reads it" in out and "param ahead: the program" not in out
+
+
+@pytest.mark.integration
 def test_a_closed_road_is_named_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     new(ScenicNewOptions(name="wall"))
     file = Path("wall.scenic")
