@@ -1,6 +1,6 @@
 """A car from the ramp drives beside the ego, 10 m ahead, and cuts in at 80 % of the ego's speed: HighwayCutIn.
 
-It starts at `other_actor_location`. On a corridor map the ramp is the lane to the right.
+It starts at `other_actor_location`. On a corridor map the ramp is the next lane on that side.
 """
 
 model scenic.domains.driving.model
@@ -8,7 +8,7 @@ from closedloop_plugin.scenarios.library import *
 
 given = stage.params.get("other_actor_location")
 at_s, at_d = route.locate(given[0], given[1]) if given else (stage.trigger_s + 22.0, -width)
-beside = max(at_d, -width) if road.source == "corridor" else at_d
+beside = min(max(at_d, -width), width) if road.source == "corridor" else at_d
 goal = stage.params.get("end_location")
 end = route.locate(goal[0], goal[1])[0] if goal else route.length
 AHEAD, SHARE = 10.0, 0.8

@@ -26,7 +26,7 @@ BASE = "base "  # prefix of its events: "base trigger", "base act"
 NO_FILE = Path("no road yet")  # until a program without a route is compiled
 COUNTED = ("scenario timeout", "yield failed")  # events that the referee counts, whoever reports them; no prefix
 # One of several scenarios is in the scene from this far before its trigger point until this far behind it, m.
-APPEARS_M, LEAVES_M = 150.0, 400.0
+APPEARS_M, LEAVES_M = 150.0, 250.0
 
 
 @dataclass
