@@ -1,4 +1,5 @@
-"""Scenarios of the task ad2drive_threat: the folder or shipped suite AD2_THREATS, else HOME/threats. No lmms_eval, no Scenic."""
+"""Scenarios of the task ad2drive_threat: the folder or shipped suite AD2_THREATS, else HOME/threats. No lmms_eval, no
+Scenic."""
 
 from __future__ import annotations
 
