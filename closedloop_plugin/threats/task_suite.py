@@ -1,4 +1,5 @@
-"""Scenarios of the task ad2drive_threat: the folder AD2_THREATS, else HOME/threats. No lmms_eval, no Scenic."""
+"""Scenarios of the task ad2drive_threat: the folder or shipped suite AD2_THREATS, else HOME/threats. No lmms_eval, no
+Scenic."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 
 from closedloop_plugin.suites.lookup import Suite, data_home, suite
 from closedloop_plugin.suites.programs import index_of
+from closedloop_plugin.suites.shipped_threats import shipped_folder
 from lmms_eval_ad2.errors import Ad2Error
 
 THREAT = "threat"  # the suite of the task's YAML
@@ -15,7 +17,11 @@ VARIABLE = "AD2_THREATS"
 
 
 def threats_folder() -> Path:
-    return Path(os.environ.get(VARIABLE) or data_home() / "threats").expanduser().absolute()
+    """The folder named by AD2_THREATS, a shipped suite of that name, else HOME/threats."""
+    given = os.environ.get(VARIABLE)
+    folder = Path(given or data_home() / "threats").expanduser().absolute()
+    shipped = shipped_folder(given, data_home()) if given and not folder.is_dir() else None
+    return shipped or folder
 
 
 def suite_of(name: str) -> Suite:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.transcript import ThreatTranscript
 from lmms_eval_ad2.cli.main import main
 
@@ -56,3 +57,23 @@ def the_target_drove_what_was_checked(threats: Path, verdicts: dict[str, Any]) -
         (record,) = [r for r in lines(threats / "target" / f"round{number}") if r["route_id"] == route]
         assert record["seed"] == verdicts[route]["draw_seed"] and record["drawn"] == verdicts[route]["drawn"]
         assert kept.interview.drive is not None and any(m.speed > 1.0 for m in kept.interview.moments)
+
+
+def test_the_expert_survives_scenarios_of_the_shipped_suite(
+    tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the name of the suite; drawn as its check saw them survived."""
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    monkeypatch.setenv("AD2_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("AD2_BENCH2DRIVE_ROUTES", str(data_dir / "bench2drive" / "bench2drive220.xml"))
+    shipped = suite("threats220_late")
+    some = shipped.ids[::71]
+    run = ["drive", "run", "--suite", "threats220_late", "--routes-ids", ",".join(some), "--agent", "expert"]
+    assert main([*run, "--out", str(tmp_path / "run")]) == 0
+    records = {r["route_id"]: r for r in lines(tmp_path / "run")}
+    assert records.keys() == {*some} and {r["suite"] for r in records.values()} == {"threats220_late"}
+    for route, record in records.items():
+        assert record["status"] in ("Completed", "Perfect") and not any(
+            texts for kind, texts in record["infractions"].items() if kind != "min_speed_infractions"
+        )
+        assert record["seed"] == shipped.draws[route].seed and record["drawn"] == shipped.draws[route].drawn

@@ -14,6 +14,7 @@ from closedloop_plugin.suites.lookup import data_home, suite
 from closedloop_plugin.suites.played_draws import played_draws
 from closedloop_plugin.suites.programs import index_of, named_programs, route_named
 from closedloop_plugin.suites.shipped_threats import shipped_folder, shipped_names
+from closedloop_plugin.threats.task_suite import suite_of, threats_folder
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import file_sha256
 
@@ -55,6 +56,14 @@ def test_a_packed_suite_is_loaded_by_its_name(generated: Path, shipped: Path) ->
     assert all(file.read_text() == PROGRAM.format(name) for name, file in found.programs.items())
     assert all(data_home() in file.parents for file in found.programs.values())
     assert suite("threats_x") == found, "the second use does not unpack it again"
+
+
+def test_the_task_takes_its_name_too(generated: Path, shipped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack_suite(generated, "threats_x", shipped / "threats_x.zip")
+    monkeypatch.setenv("AD2_THREATS", "threats_x")
+    assert suite_of("threat").name == "threats_x"
+    monkeypatch.setenv("AD2_THREATS", str(generated))
+    assert threats_folder() == generated
 
 
 def test_another_version_of_a_suite_is_another_folder(generated: Path, shipped: Path) -> None:
