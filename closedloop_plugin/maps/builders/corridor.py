@@ -30,8 +30,9 @@ def corridor(route: Route, layout: RoadLayout, sidewalk: bool = True) -> MapPlan
         # A car from the left parking lane must reach the ego without crossing oncoming traffic: a one-way road.
         layout = replace(layout, oncoming=0, left=0)
     width = layout.lane_width
+    jumps: list[tuple[np.ndarray, int]] = []
     if is_sparse(route):
-        (chain, spans), jumps = keypoint_chain(route), []
+        chain, spans = keypoint_chain(route)
     else:
         parts, jumps = _base(runs(route), width)
         chain, spans = bridged(parts, route.trigger)

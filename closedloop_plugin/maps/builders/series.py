@@ -26,8 +26,8 @@ def in_series(road: OpenDriveRoad, own: int) -> list[OpenDriveRoad]:
         before, after = parts[n - 1] if n else None, parts[n + 1] if n + 1 < len(parts) else None
         part.before = OpenDriveLink("road", before.id, "end") if before else None
         part.after = OpenDriveLink("road", after.id, "start") if after else None
-        part.right = _linked(part.right, before and before.right, after and after.right, -1)
-        part.left = _linked(part.left, before and before.left, after and after.left, 1)
+        part.right = _linked(part.right, before.right if before else None, after.right if after else None, -1)
+        part.left = _linked(part.left, before.left if before else None, after.left if after else None, 1)
     return parts
 
 

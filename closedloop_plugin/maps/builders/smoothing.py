@@ -42,7 +42,7 @@ def runs(route: Route) -> list[np.ndarray]:
         ends = (parts[i][-1], parts[i + 1][0])
         away = [float(np.hypot(*(t - e))) for e in ends]
         heading = math.atan2(*(parts[i][-1] - parts[i][-2])[::-1]) if len(parts[i]) > 1 else route.trigger[2]
-        ahead, left = to_ego(*map(float, t), *map(float, ends[0]), heading)
+        ahead, left = to_ego(float(t[0]), float(t[1]), float(ends[0][0]), float(ends[0][1]), heading)
         if away[0] >= GAP or ahead <= 0:
             continue
         if abs(left) < 0.5:
