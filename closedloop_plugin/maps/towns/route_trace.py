@@ -11,6 +11,7 @@ from scipy.spatial import cKDTree
 
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.routes import Route
+from closedloop_plugin.maps.builders.keypoints import RouteKeypoint, directions, is_sparse
 from closedloop_plugin.maps.towns.lanes import Key, LaneNetwork, TownLane
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -82,9 +83,11 @@ def _candidates(p: np.ndarray, town: LaneNetwork, route: Route, file: object) ->
     lanes = town.drivable()
     where = np.concatenate([np.full(len(lane.centre), i) for i, lane in enumerate(lanes)])
     tree = cKDTree(np.vstack([lane.centre for lane in lanes]))
+    # Between keypoints even the shorter step may run around a corner.
+    sparse = directions([RouteKeypoint(*place) for place in route.points]) if is_sparse(route) else None
     out = []
     for k, point in enumerate(p):
-        yaw = _yaw(p, k)
+        yaw = sparse[k] if sparse else _yaw(p, k)
         spots = []
         for i in sorted(set(where[tree.query_ball_point(point, NEAR + 0.5)].tolist())):
             s, off, heading = foot(lanes[i], point)

@@ -103,7 +103,7 @@ def stage_for(setup: EpisodeSetup, road: RoadMap | None, in_town: bool | None = 
 def _part(stage: ScenarioStage, scenario: RouteScenario, label: str) -> ScenarioStage:
     """The stage of one scenario. One of several has the junction ahead of its trigger point as its only one."""
     road, trigger_s = stage.road, _trigger_s(stage.road, scenario.trigger)
-    road = _road_at(road, scenario.trigger) if label else road
+    road = _road_at(road, scenario.trigger, trigger_s) if label else road
     return replace(
         stage, road=road, params=scenario.params, kind=scenario.kind, trigger_s=trigger_s, label=label
     )  # fmt: skip
@@ -121,8 +121,11 @@ def _trigger_s(road: RoadMap, trigger: Pose) -> float:
     return float(path.s[nearest]) if gaps[nearest] < SAME_PLACE_M else s
 
 
-def _road_at(road: RoadMap, trigger: Pose) -> RoadMap:
-    """The road as one of several scenarios has it: with the junction that its trigger point has ahead."""
+def _road_at(road: RoadMap, trigger: Pose, trigger_s: float) -> RoadMap:
+    """The road as one of several scenarios has it: with the junction that its trigger point has ahead.
+
+    Without a stop line of the route before the trigger point: a light held red there would never let the ego reach it.
+    """
     facts = road.facts_at.get(trigger, road.facts)
     junction = facts.get("junction")
     if junction is None:
@@ -133,7 +136,7 @@ def _road_at(road: RoadMap, trigger: Pose) -> RoadMap:
     lines = tuple(
         line for line in road.stop_lines
         if math.dist((line.x, line.y), (x, y)) < reach
-        and (line.route_s is None or start - STOP_LINE_M < line.route_s < end)
+        and (line.route_s is None or max(start - STOP_LINE_M, trigger_s - 1.0) < line.route_s < end)
     )  # fmt: skip
     return replace(road, facts=facts, junctions=((start, end),), stop_lines=lines)
 

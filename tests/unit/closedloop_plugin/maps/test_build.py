@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route, read_routes
-from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.maps.build import road_for, waypoint_errors
+from closedloop_plugin.maps.base import RoadLayout, RoadMap
+from closedloop_plugin.maps.build import plan_for, road_for, waypoint_errors
 from closedloop_plugin.maps.layouts import LAYOUTS
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -155,3 +156,25 @@ def test_a_built_map_can_be_read_as_a_town(roads: list[tuple[Route, RoadMap]], t
     assert read.junctions[0] == pytest.approx(built.junctions[0], abs=0.5)
     assert read.facts["junction"]["control"] == "signal"
     assert {a["name"] for a in read.facts["junction"]["arms"]} == {a["name"] for a in built.facts["junction"]["arms"]}
+
+
+def test_routes_of_keypoints_are_traced_on_their_towns(data_dir: Path, tmp_path: Path) -> None:
+    """Longest6: points 20 to 200 m apart, at corners with steps of 70 degrees to the lane; facts at each trigger."""
+    if not (data_dir / "routes" / "longest6").is_dir():
+        pytest.skip("no such routes here")
+    found = [r for r in read_routes(data_dir / "routes" / "longest6") if town_of(r, data_dir).is_file()]
+    assert len(found) == 12
+    for route in found:
+        road = road_for(route, RoadLayout(), town=town_of(route, data_dir), folder=tmp_path)
+        assert waypoint_errors(route, road).max() < 1.0, route.id
+        assert abs(road.path.length / route.length - 1) < 0.15, route.id
+        assert set(road.facts_at) == set(route.triggers)
+
+
+def test_routes_of_keypoints_have_corridors(data_dir: Path) -> None:
+    for folder in ("fail2drive", "longest6"):
+        if not (data_dir / "routes" / folder).is_dir():
+            pytest.skip("no such routes here")
+        for route in read_routes(data_dir / "routes" / folder):
+            plan = plan_for(route, RoadLayout())
+            assert RoutePath(plan.path).length < 1.05 * route.length, route.id

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.core.routes import RouteScenario
-from closedloop_plugin.core.state import Control
+from closedloop_plugin.core.state import Control, StopLine
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
@@ -84,3 +84,18 @@ def test_a_junction_that_does_not_lie_ahead_leaves_its_scenario_out(tmp_path: Pa
     road = replace(road_for(BLOCKED, program_of(setup)[0], folder=tmp_path), source="town", facts={"topology": "town"})
     assert stage_for(setup, road).parts == ()
     assert not_played(setup, road)["T_1"] == "no junction lies ahead of its trigger point"
+
+
+@pytest.mark.parametrize(("trigger_s", "kept"), [(20.0, ["own", "cross"]), (45.0, ["cross"])])
+def test_a_scenario_holds_no_light_before_its_trigger_point(tmp_path: Path, trigger_s: float, kept: list[str]) -> None:
+    """The ego would wait at the red light, and the scenario for the ego."""
+    road = road_for(BLOCKED, program_of(with_scenarios(FIRST))[0], folder=tmp_path)
+    x, y, yaw = road.path.pose(40.0)
+    own = StopLine("own", x, y, yaw, 3.5, control="signal", on_route=True, route_s=40.0)
+    cross = StopLine("cross", x, y + 5.0, yaw, 3.5, control="signal", on_route=False, route_s=None)
+    facts = {"topology": "town", "junction": {"entry_s": 42.0, "exit_s": 60.0}}
+    place = (*road.path.pose(trigger_s)[:2], yaw)
+    town = replace(road, facts=facts, stop_lines=(own, cross))
+    setup = with_scenarios(RouteScenario("SignalizedJunctionRightTurn", "S_1", place, {}), UNKNOWN)
+    (part,) = stage_for(setup, town).parts
+    assert [line.id for line in part.road.stop_lines] == kept
