@@ -156,11 +156,17 @@ class ScenarioStage:
         return not self.label or self.trigger_s - APPEARS_M <= self.ego_s <= self.trigger_s + LEAVES_M
 
     @property
+    def _is_past(self) -> bool:
+        """Whether the ego has left the junction of this scenario, one of several: its lights may cycle again, since
+        those of a junction close to it depend on them."""
+        return bool(self.label) and any(self.ego_s > end for _, end in self.road.junctions)
+
+    @property
     def held_signals(self) -> dict[str, SignalState]:
         """Held states by StopLine.id. Where the program and a scenario under it hold one light, the program's."""
         held: dict[str, SignalState] = {}
         for part in self.parts:
-            held |= part.signals if part.in_scene else {}
+            held |= part.signals if part.in_scene and not part._is_past else {}
         return {**held, **self.signals} if held else self.signals
 
     @property

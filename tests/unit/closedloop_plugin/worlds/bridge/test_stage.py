@@ -96,6 +96,8 @@ def test_scenarios_of_one_route_have_their_own_events_and_are_in_the_scene_near_
     first.ego_s = second.ego_s = 450.0
     assert (first.in_scene, second.in_scene) == (False, True)
     assert s.held_signals == second.signals and s.all_streams == ["flow"]
+    second.road = replace(second.road, junctions=((430.0, 440.0),))
+    assert s.held_signals == {}, "behind its junction"
 
 
 def test_the_oncoming_lane_and_noise_of_both_apply() -> None:
