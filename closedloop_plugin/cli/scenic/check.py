@@ -177,12 +177,14 @@ def _picture(world: EmbeddedWorld, truth: GroundTruth, view: Any, out: Path) -> 
 
     from closedloop_plugin.cli.drive.show import lanes
     from closedloop_plugin.show.top_view import top_view
+    from lmms_eval_ad2.image_files import open_image
+    from lmms_eval_ad2.shown_image import shown_rgb
 
     front = Image.fromarray(view)
     with tempfile.TemporaryDirectory() as folder:
         file = top_view(_track(world, truth), Path(folder) / "top.png", lanes(world.road.file, None))
-        with Image.open(file) as image:
-            top = image.convert("RGB").resize((front.width, round(image.height * front.width / image.width)))
+        with open_image(file) as image:
+            top = shown_rgb(image).resize((front.width, round(image.height * front.width / image.width)))
     both = Image.new("RGB", (front.width, front.height + top.height), "white")
     both.paste(front, (0, 0))
     both.paste(top, (0, front.height))

@@ -15,7 +15,7 @@ from closedloop_plugin.scoring.ceilings import MeasuredCeiling
 
 SCORES = {
     "driving_score": 97.123456, "success_rate": 95.0, "efficiency": 90.04, "comfortness": None, "n_routes": 219,
-    "abilities": {"Overtaking": 80.0}, "skill_score": None, "n_missing": 1, "n_crashed": 2,
+    "abilities": {"Overtaking": 80.0}, "skill_score": None, "n_missing": 1, "n_crashed": 2, "n_faulted": 0,
 }  # fmt: skip
 
 

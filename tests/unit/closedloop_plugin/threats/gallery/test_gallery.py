@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import time
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -121,7 +122,7 @@ def test_the_page_of_a_large_suite_is_small_and_quick(tmp_path: Path) -> None:
     """A quarter of 220 scenarios, each with texts and pictures of maximum size."""
     long, count = "<&'\"> " * 3000, 55
     for number in range(count):
-        route = type(ROUTES[0])(**{**vars(ROUTES[0]), "id": str(1000 + number)})
+        route = replace(ROUTES[0], id=str(1000 + number))
         tried = attempt(spec(description="<" * 600), exchanges=[exchange(reply=long)])
         kept = transcript(route, tried, (long, long, long))
         kept.write(_created(tmp_path / "transcripts") / f"{route.id}.json")

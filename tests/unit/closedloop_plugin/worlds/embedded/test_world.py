@@ -279,7 +279,6 @@ def test_missing_files_and_settings_are_reported(world: EmbeddedWorld, tmp_path:
     for wrong, message in (
         (EpisodeSetup(ROUTE, 0, program=tmp_path / "no.scenic"), "no such scenario program"),
         (EpisodeSetup(ROUTE, 0, town=tmp_path / "no.xodr"), "no such map file"),
-        (EpisodeSetup(ROUTE, 0), "Nothing"),
         (EpisodeSetup(None, 0), "route or a program"),
     ):
         with pytest.raises(Ad2Error, match=message):
@@ -340,8 +339,7 @@ def test_an_error_in_a_built_in_program_is_a_world_error(
     ours = tmp_path / "ours.scenic"
     ours.write_text(HEAD + EGO + FAILING.format(line="deeper()"))
     monkeypatch.setattr(
-        "closedloop_plugin.worlds.bridge.program_setup._catalogue_entry",
-        lambda route, program, alone: (RoadLayout(), ours),
+        "closedloop_plugin.worlds.bridge.world.program_of", lambda setup, in_town=None: (RoadLayout(), ours)
     )
     world.reset(EpisodeSetup(ROUTE, 1, traffic=False))
     with pytest.raises(WorldError, match=r"ours\.scenic, line 8: IndexError"):
