@@ -17,8 +17,8 @@ from lmms_eval_ad2.printed import one_line, print_logs_safely
 
 # The order of `ad2 --help`; commands of other distributions follow by name.
 ORDER = (
-    "demo", "data", "eval", "tasks", "merge", "rescore", "score", "report", "judge", "drivelm", "drive", "threats",
-    "carla", "serve", "robot", "mcq", "export", "learn", "annotate", "doctor",
+    "demo", "data", "eval", "tasks", "merge", "rescore", "score", "report", "judge", "drivelm", "drive", "scenic",
+    "threats", "carla", "serve", "robot", "mcq", "export", "learn", "annotate", "doctor",
 )  # fmt: skip
 
 

@@ -128,7 +128,7 @@ def test_an_agent_that_speaks_has_the_ceiling_of_its_task(
     (record,) = [json.loads(line) for line in (tmp_path / "spoken/episodes.jsonl").read_text("utf-8").splitlines()]
     assert record["agent"] == {"name": "speaks", "tasks": ["action"]} and record["end"] != "agent failed", record
     assert "ceiling of action through rules" in capsys.readouterr().out
-    assert drive("trajectory", "--out", str(tmp_path / "other")) == 2
+    assert drive("trajectory", "--out", str(tmp_path / "other")) == 3  # nothing of it can be used
     said = "the agent answers trajectory, and its tasks are action: give --tasks trajectory"
     assert said in capsys.readouterr().err
     named = ["--tasks", "trajectory", "--stop-after-unread", "0", "--out", str(tmp_path / "named")]

@@ -24,8 +24,8 @@ def test_error_messages_contain_no_terminal_control_codes(tmp_path: Path, capsys
 
 
 COMMANDS = (
-    "demo", "data", "eval", "tasks", "merge", "rescore", "score", "report", "judge", "drivelm", "drive", "threats",
-    "carla", "serve", "robot", "mcq", "export", "learn", "annotate", "doctor",
+    "demo", "data", "eval", "tasks", "merge", "rescore", "score", "report", "judge", "drivelm", "drive", "scenic",
+    "threats", "carla", "serve", "robot", "mcq", "export", "learn", "annotate", "doctor",
 )  # fmt: skip
 EXTRA = """
 def register(subparsers):
@@ -97,7 +97,7 @@ def test_without_the_closed_loop_package_the_other_commands_work(
     for name in [n for n in sys.modules if n.split(".")[0] == "closedloop_plugin"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "closedloop_plugin", None)
-    closed = ("drive", "threats", "carla", "serve", "robot", "learn")
+    closed = ("drive", "scenic", "threats", "carla", "serve", "robot", "learn")
     with installed(tmp_path, {}, {}):
         names, output = listed_commands(capsys)
         assert names == [name for name in COMMANDS if name not in closed]

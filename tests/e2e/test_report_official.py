@@ -47,7 +47,7 @@ def test_a_missing_route_counts_0_over_the_whole_route_file(official: Path, caps
     assert found["provenance"]["backend"] == "not recorded" and found["provenance"]["profile"] == "bench2drive"
     assert main(["report", str(official), "--routes", "demo"]) == 0
     out = shown(capsys)
-    assert "6 48.33 33.33" in out and "(2 / 0)" in out
+    assert "6 48.33 33.33" in out and "(2 / 0 / 0)" in out
     assert "official result file (driver, world, interpreter, policy, version and seed are not recorded in it)" in out
     assert "agent: 2 episode(s) have no record: 0 in Driving Score and Success Rate" in out
 
@@ -197,7 +197,7 @@ def test_mistakes_are_one_line(
     foreign = run_folder(tmp_path / "foreign", [record("101", 60.0)], suite="other", suite_sha256="0")
     broken = write(tmp_path / "broken.json", [{**row("101"), "scores": {"score_route": "x"}}])
     for words, message in (
-        ([str(official)], "Bench2Drive's route file is missing"),
+        ([str(official)], "the routes of bench2drive220 are not here"),
         ([str(foreign)], "driven on suite other, which is not here; name its routes: --routes FILE"),
         ([str(broken), "--routes", "demo"], "scores.score_route"),
         ([str(toy), "--routes", "demo"], "--routes names the routes of driven results; there are none"),
