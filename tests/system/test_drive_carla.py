@@ -97,7 +97,7 @@ def test_unreachable_servers_are_one_error_and_recorded_episodes_are_kept(
     finished_run: FinishedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, dead = shutil.copytree(finished_run.out, tmp_path / "out"), (1, 11)
-    assert drive(out, dead, "--routes-ids", "101,103,106", "--server-wait", "0.5") == 2
+    assert drive(out, dead, "--routes-ids", "101,103,106", "--server-wait", "0.5") == 3
     (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     for port in dead:
         assert f"127.0.0.1:{port} is given up: the world does not start (2 tries)" in error

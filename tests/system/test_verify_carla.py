@@ -94,7 +94,7 @@ def test_a_dying_server_of_another_version_fails_and_the_report_is_written(maps:
     assert found["probe"][0] == "FAIL"
     assert "SERVER is CARLA 0.9.15, the client installed here is 0.9.16" in found["probe"][1]
     assert found["map fetch"][0] == "PASS"
-    assert "world failed" in found["expert, with pictures"][1]
+    assert "fault of the world" in found["expert, with pictures"][1]
     assert found["clean-up"] == ("FAIL", "the server does not answer any more")
 
 
