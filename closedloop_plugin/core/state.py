@@ -268,15 +268,13 @@ class EndReason(StrEnum):
     WORLD_FAILED = "world failed"  # died or hung, retries used up
 
 
-# Ends that say nothing about the driving: no fair result.
-FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
-
-# Of records that do not name it: those of versions before 0.12.
+# Ends that say nothing about the driving, with the fault in records that do not name it: versions before 0.12.
 FAULT_OF: Mapping[str, EpisodeFault] = {
     EndReason.WORLD_FAILED: EpisodeFault.WORLD,
     EndReason.AGENT_FAILED: EpisodeFault.DRIVER,
     EndReason.INVALID: EpisodeFault.PROGRAM,
 }
+FAILED = tuple(FAULT_OF)
 
 # Status texts of Bench2Drive's result files.
 STATUS = {

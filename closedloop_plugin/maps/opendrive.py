@@ -34,6 +34,17 @@ class OpenDriveLane:
     after: int | None = None
 
 
+def lanes_within(lanes: Sequence[OpenDriveLane], room: float) -> list[OpenDriveLane]:
+    """The first lanes that together are at most `room` metres wide."""
+    kept: list[OpenDriveLane] = []
+    for lane in lanes:
+        room -= lane.width
+        if room < 0:
+            break
+        kept.append(lane)
+    return kept
+
+
 @dataclass(frozen=True)
 class OpenDriveLink:
     """Predecessor or successor of a road. `contact` is empty for a junction."""

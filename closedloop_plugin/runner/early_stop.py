@@ -22,9 +22,9 @@ UNREAD_FILE = "logs/unread.jsonl"
 class RunEndedEarly(UnhealthyRun):
     """The error of EarlyStop. Its text is made when it is printed: until then results of other worlds are kept."""
 
-    def __init__(self, store: EpisodeStore, reason: str, rest: str) -> None:
+    def __init__(self, store: EpisodeStore, reason: str, rest: str, exit_code: int = UnhealthyRun.exit_code) -> None:
         super().__init__(reason, rest)
-        self.store, self.reason, self.rest = store, reason, rest
+        self.store, self.reason, self.rest, self.exit_code = store, reason, rest, exit_code
 
     def __str__(self) -> str:
         return f"{self.reason} {saved(self.store.count)}, {self.rest}"
@@ -118,15 +118,14 @@ class EarlyStop:
             written = self._unread.write(file)
         samples = "; ".join(str(sample) for sample in self._unread.samples())
         command = last.command(self.conditions.profile.name, self.conditions.rules.policy)
-        stopped = RunEndedEarly(
+        raise RunEndedEarly(
             self.store,
             f"{_replies(self._unread.count)} cannot be read: {samples}. {_listed(written)} in {file}; "
             f"`{command}` shows what a text drives.",
             "those in progress were not saved. When the model answers as the prompt asks, the same command resumes; "
             "--stop-after-unread 0 (under lmms-eval AD2_DRIVE_STOP_AFTER_UNREAD=0) drives on all the same",
+            exit_code=2,  # no part failed: the user has to change the prompt, the interpreter or the model
         )
-        stopped.exit_code = 2  # nothing has failed: prompt, interpreter or model must be chosen anew
-        raise stopped
 
 
 def _replies(count: int) -> str:

@@ -10,7 +10,13 @@ from dataclasses import dataclass
 
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.maps.curves import Chain, Pose, aside, join, length, parallel, points, reverse, split, turned
-from closedloop_plugin.maps.opendrive import OpenDriveConnection, OpenDriveLane, OpenDriveLink, OpenDriveRoad
+from closedloop_plugin.maps.opendrive import (
+    OpenDriveConnection,
+    OpenDriveLane,
+    OpenDriveLink,
+    OpenDriveRoad,
+    lanes_within,
+)
 
 REACH = 60.0  # m of each arm that a flow runs along
 
@@ -104,13 +110,7 @@ def fitting_edge(chain: Chain, lane: float, edge: list[OpenDriveLane]) -> list[O
     """The lanes of the edge that fit inside the tightest right bend of the chain."""
     # Space between the lane's edge and the centre of the circle: r - width / 2, with 1 m to spare.
     room = min([1 / -s.curvature for s in chain if s.curvature < -1e-3], default=1e6) - lane / 2 - 1.0
-    kept: list[OpenDriveLane] = []
-    for part in edge:
-        room -= part.width
-        if room < 0:
-            break
-        kept.append(part)
-    return kept
+    return lanes_within(edge, room)
 
 
 def connecting_road(

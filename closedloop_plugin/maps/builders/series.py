@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from closedloop_plugin.maps.curves import Chain, CurveSegment, length
-from closedloop_plugin.maps.opendrive import OpenDriveLane, OpenDriveLink, OpenDriveRoad
+from closedloop_plugin.maps.opendrive import OpenDriveLane, OpenDriveLink, OpenDriveRoad, lanes_within
 
 TURN = math.radians(90)  # range of directions within one road, at most: such a road cannot meet itself
 PART = math.radians(45)  # change of direction of one part of an arc, at most
@@ -61,21 +61,11 @@ def _fitting(road: OpenDriveRoad, own: int) -> OpenDriveRoad:
     """The road with the lanes, from the inside out, that have room on the inner side of its tightest bends."""
     room = {side: min([1 / (side * s.curvature) for s in road.chain if side * s.curvature > 1e-3], default=math.inf)
             for side in (1, -1)}  # fmt: skip
-    left = _with_room(road.left, room[1] - SPARE_M - road.offset)
-    right = _with_room(road.right, room[-1] - SPARE_M + road.offset)
+    left = lanes_within(road.left, room[1] - SPARE_M - road.offset)
+    right = lanes_within(road.right, room[-1] - SPARE_M + road.offset)
     if len(right) < own or room[1] < SPARE_M + road.offset:
         raise ValueError(f"a bend of {min(room.values()):.1f} m radius has no room for the lanes")
     return replace(road, left=left, right=right)
-
-
-def _with_room(lanes: Sequence[OpenDriveLane], room: float) -> list[OpenDriveLane]:
-    kept: list[OpenDriveLane] = []
-    for lane in lanes:
-        room -= lane.width
-        if room < 0:
-            break
-        kept.append(lane)
-    return kept
 
 
 Lanes = Sequence[OpenDriveLane]

@@ -7,7 +7,7 @@ import math
 from closedloop_plugin.core.state import EMERGENCY, Actor, GroundTruth
 
 AHEAD_M = 12.0  # m between the fronts of a standing ego and the rear of a body that it may wait for
-BESIDE_M = 0.3  # m beside the ego's width: what stands there is in its way
+BESIDE_M = 0.3  # clearance on each side of the ego, m; a body within it blocks the ego
 
 
 def body_ahead(truth: GroundTruth) -> str:

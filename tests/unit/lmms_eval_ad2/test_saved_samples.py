@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.builders import BASE, boxed, chain, record
+from support.json_places import places
 
 from lmms_eval_ad2 import __version__, report
 from lmms_eval_ad2.cli.rescore import rescore_task
@@ -66,13 +67,6 @@ def write_shard(folder: Path, name: str) -> Path:
     about |= {"versions": {"lmms_eval_ad2": __version__}, SHARDS: {"of": 2, "included": [1]}}
     write_summary(folder, about, {name: {**table, SELECTED: 9, "data": data}})
     return folder
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all values within a JSON value."""
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield (*path, key)
-        yield from places(inner, (*path, key))
 
 
 def mutated(row: dict[str, Any], chance: random.Random) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from support.closedloop.scored import raw, route
+from support.json_places import places
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.scoring.official import read
@@ -21,12 +21,6 @@ WEIRD = [
     None, True, False, 0, -1, 1e308, 10**30, float("nan"), "", "x", "0.5", "Completed", "NaN", "a\nb", "\ud800",
     "\x1b[31m", [], [[]], [None], {}, {"a": None}, "RouteScenario_1_rep0", "RouteScenario_2_rep" + "9" * 30,
 ]  # fmt: skip
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield (*path, key)
-        yield from places(inner, (*path, key))
 
 
 def mutated(data: Any, chance: random.Random) -> Any:
