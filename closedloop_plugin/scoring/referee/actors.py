@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.state import EMERGENCY, Actor, GroundTruth
 
 AHEAD_M = 12.0  # m between the fronts of a standing ego and the rear of a body that it may wait for
@@ -18,9 +19,7 @@ def body_ahead(truth: GroundTruth) -> str:
 
 def _gap_ahead(ego: Actor, actor: Actor) -> float | None:
     """Distance (m) from the ego's front to the body, along the ego; None if the body is not in its way."""
-    dx, dy = actor.x - ego.x, actor.y - ego.y
-    cos, sin = math.cos(ego.yaw), math.sin(ego.yaw)
-    ahead, left = dx * cos + dy * sin, dy * cos - dx * sin
+    ahead, left = to_ego(actor.x, actor.y, ego.x, ego.y, ego.yaw)
     turn = actor.yaw - ego.yaw
     c, s = abs(math.cos(turn)), abs(math.sin(turn))
     # Half extents of the body's box along and across the ego.
