@@ -116,6 +116,7 @@ class Tab:
         self.page.wait_for_selector("#reviewer input, #reviewer textarea")
 
     def reviewer(self, name: str) -> None:
+        self.settled()
         box = self.page.locator("#reviewer input, #reviewer textarea").first
         box.fill(name)
         box.press("Enter")
@@ -142,23 +143,30 @@ class Tab:
             with suppress(Late):
                 shown(patience_ms)
                 return
-        raise AssertionError("a click had no effect, three times")
+        raise AssertionError("an input had no effect, three times")
 
     def go(self, number: int) -> None:
         box = self.page.locator("#jump input")
-        box.fill(str(number))
-        box.press("Enter")
-        self.at(number)
+
+        def jump() -> None:
+            box.fill(str(number))
+            box.press("Enter")
+
+        self.until(jump, lambda limit: self.at(number, limit))
 
     def first_open(self, number: int) -> None:
         """Go to the first unfinished record, which is `number`."""
         self.until(lambda: self.page.click("#first-open"), lambda limit: self.at(number, limit))
 
     def save_boxes(self, text: str, message: str) -> None:
-        """Write boxes or points, and wait for the message."""
-        self.page.locator("#boxes textarea").fill(text)
-        answer = self.page.get_by_text(message)
-        self.until(lambda: self.page.click("#save-boxes"), lambda limit: answer.wait_for(timeout=limit))
+        """Write boxes or points, and wait for the message. Text written before the input is connected is not sent."""
+
+        def save() -> None:
+            self.page.locator("#boxes textarea").fill(text)
+            self.page.click("#save-boxes")
+
+        answer = self.page.get_by_text(message).first
+        self.until(save, lambda limit: answer.wait_for(timeout=limit))
 
     def piece(self, key: str) -> Any:
         return self.page.locator(f"#piece-{key}")
@@ -182,9 +190,13 @@ class Tab:
 
     def write(self, key: str, text: str, shown: str) -> None:
         box = self.piece(key).locator(".text textarea")
-        box.fill(text)
-        box.blur()
-        self.piece(key).locator(f".badge.{shown}").wait_for()
+
+        def type_it() -> None:
+            box.fill(text)
+            box.blur()
+
+        badge = self.piece(key).locator(f".badge.{shown}")
+        self.until(type_it, lambda limit: badge.wait_for(timeout=limit))
 
     def text(self, key: str) -> str:
         return str(self.piece(key).locator(".text textarea").input_value())
