@@ -1,10 +1,10 @@
-"""Drives and writes every table of docs/results, and the ceilings that closed-loop tables print (`make results`).
+"""Drives the suites without a model and writes their tables, and the ceilings that closed-loop tables print.
 
-    python benchmarks/results.py bench2drive220.xml [--out runs/results] [--workers 2]
+    python benchmarks/results.py bench2drive220.xml [--out runs/results] [--workers 2] [--only demo,longest6]
 
-Runs `ad2 drive run` for each driver under the profile bench2advlm with seed 0; a second start resumes. Tables stand
-between marker lines of docs/results/embedded220.md and README.md; the ceilings are in scoring/ceilings.yaml. Those of
-embedded220v4 are measured if its route file has been added; otherwise they stay as they are.
+Runs `ad2 drive run` for each driver of SUITES with seed 0; a second start resumes. Figures go to
+docs/results/closed_loop.json, from which result_pages.py writes the tables of the pages and scoring/ceilings.yaml.
+Suites whose route file has not been added (`ad2 drive routes add`) keep the figures that they have.
 """
 
 from __future__ import annotations
@@ -16,30 +16,20 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.store import read_records
-from closedloop_plugin.scoring.ceilings import MeasuredCeiling, measured
-from closedloop_plugin.suites.lookup import NAMED, VARIABLE
+from closedloop_plugin.suites.lookup import NAMED, VARIABLE, suite
 from lmms_eval_ad2.storage.code_state import code_label
-from lmms_eval_ad2.storage.files import atomic_write
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
-from marked_blocks import insert  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import result_pages
 
-PAGE = ROOT / "docs" / "results" / "embedded220.md"
-README = ROOT / "README.md"
-CEILINGS = ROOT / "closedloop_plugin" / "scoring" / "ceilings.yaml"
-SUITES = ("embedded220", "demo")
-IF_ADDED = "embedded220v4"
-PROFILE, SEED = "bench2advlm", 0
-SKILLS = ("Overtaking", "Merging", "Emergency_Brake", "Give_Way", "Traffic_Signs")
+SEED = 0
+KEPT = ("n_routes", "driving_score", "success_rate", "efficiency", "comfortness", "abilities", "skill_score")
 
 
 @dataclass(frozen=True)
@@ -66,8 +56,9 @@ class ResultDriver:
         return "-".join(part for part in (self.agent, self.task, self.interpreter) if part)
 
 
+EXPERT = ResultDriver("expert")
 CEILING_DRIVERS = (
-    ResultDriver("expert"),
+    EXPERT,
     ResultDriver("speaking-expert", task="trajectory", interpreter="rules"),
     ResultDriver("speaking-expert", task="action", interpreter="rules"),
 )
@@ -77,17 +68,13 @@ OTHERS = (
     ResultDriver("speed-only"),
     *(ResultDriver(name, privileged=False) for name in ("straight", "random", "still")),
 )
-SHORT = (*CEILING_DRIVERS, *(one for one in OTHERS if one.agent in ("late", "steer-only", "straight", "random")))
-
-
-@dataclass(frozen=True)
-class DrivenResult:
-    """A driver's scores (of `ad2 drive score --json`) and records on a suite."""
-
-    driver: ResultDriver
-    suite: str
-    scores: Mapping[str, Any]
-    records: Sequence[EpisodeRecord]
+SUITES = {  # name: (profile, drivers)
+    "embedded220": ("bench2advlm", (*CEILING_DRIVERS, *OTHERS)),
+    "demo": ("bench2advlm", CEILING_DRIVERS),
+    "embedded220v4": ("bench2advlm", CEILING_DRIVERS),
+    "longest6": ("longest6", CEILING_DRIVERS),
+    "fail2drive": ("bench2drive", (EXPERT,)),
+}
 
 
 def main() -> int:
@@ -95,36 +82,30 @@ def main() -> int:
     p.add_argument("routes", type=Path, metavar="bench2drive220.xml")
     p.add_argument("--out", type=Path, default=Path("runs/results"))
     p.add_argument("--workers", type=int, default=2)
+    p.add_argument("--only", default=",".join(SUITES), help="suites to drive (default: all)")
     args = p.parse_args()
     label = code_label()  # before the files below change
     os.environ[VARIABLE] = str(args.routes.absolute())  # for the commands below
-    suites = (*SUITES, IF_ADDED) if NAMED[IF_ADDED].is_here else SUITES
-    driven = [
-        drive(driver, suite, args.out, args.workers)
-        for suite in suites
-        for driver in ((*CEILING_DRIVERS, *OTHERS) if suite == SUITES[0] else CEILING_DRIVERS)
-    ]
-    whole = [one for one in driven if one.suite == SUITES[0]]
-    kept = [asdict(one) for one in measured() if one.suite not in suites]
-    with atomic_write(CEILINGS) as file:
-        file.write(ceilings_text(driven, label, kept))
-    n = whole[0].scores["n_routes"]
-    machine = f"Python {platform.python_version()}, {platform.machine()}"
-    where = f"({n} routes, profile {PROFILE}, seed {SEED}, lmms-eval-ad2 {label}, {machine})"
-    spoken = [one for one in whole if one.driver.task]
-    insert(PAGE, {"drivers": f"{table(whole)}\n\n{where}", "lost": lost(spoken)})
-    insert(README, {"drivers": short_table([one for one in whole if one.driver in SHORT])})
-    print(f"written: {', '.join(str(file.relative_to(ROOT)) for file in (PAGE, README, CEILINGS))}")
+    chosen = [name for name in args.only.split(",") if name not in NAMED or NAMED[name].is_here]
+    rows = []
+    for name in chosen:
+        profile, drivers = SUITES[name]
+        for driver in drivers:
+            folder = args.out / name / driver.folder
+            scores = drive(driver, name, profile, folder, args.workers)
+            latest = {(one.route_id, one.repetition): one for one in read_records(folder)}  # a repeated one has two
+            rows.append(row_of(driver, name, profile, scores, [*latest.values()], label))
+    result_pages.keep(rows)
+    result_pages.write()
     return 0
 
 
-def drive(driver: ResultDriver, suite: str, out: Path, workers: int) -> DrivenResult:
-    folder = out / suite / driver.folder
-    command = ["--suite", suite, "--profile", PROFILE, "--seed", str(SEED), "--workers", str(workers)]
+def drive(driver: ResultDriver, suite_name: str, profile: str, folder: Path, workers: int) -> Mapping[str, Any]:
+    """Drive a suite, or what is missing of it; returns the figures of `ad2 drive score --json`."""
+    command = ["--suite", suite_name, "--profile", profile, "--seed", str(SEED), "--workers", str(workers)]
     _ad2("run", *command, *driver.options, "--out", str(folder))
-    scores = json.loads(_ad2("score", str(folder), "--routes", suite, "--json", keep=True))
-    latest = {(one.route_id, one.repetition): one for one in read_records(folder)}  # a repeated episode has two
-    return DrivenResult(driver, suite, scores, [*latest.values()])
+    scores: Mapping[str, Any] = json.loads(_ad2("score", str(folder), "--routes", suite_name, "--json", keep=True))
+    return scores
 
 
 def _ad2(part: str, *words: str, keep: bool = False) -> str:
@@ -135,68 +116,59 @@ def _ad2(part: str, *words: str, keep: bool = False) -> str:
     return done.stdout or ""
 
 
-def ceilings_text(driven: Sequence[DrivenResult], version: str, kept: Sequence[Mapping[str, Any]] = ()) -> str:
-    """ceilings.yaml: the expert and the speaking expert on each suite. `version`: of the code that drove; `kept`: rows
-    of suites that were not driven."""
-    rows = [
-        asdict(
-            MeasuredCeiling(
-                backend="embedded",
-                suite=one.suite,
-                profile=PROFILE,
-                driver=one.driver.agent,
-                task=one.driver.task,
-                interpreter=one.driver.interpreter,
-                driving_score=round(one.scores["driving_score"], 4),
-                success_rate=round(one.scores["success_rate"], 4),
-                n_routes=one.scores["n_routes"],
-                seed=SEED,
-                version=version,
-            )
+def row_of(
+    driver: ResultDriver,
+    suite_name: str,
+    profile: str,
+    scores: Mapping[str, Any],
+    records: Sequence[EpisodeRecord],
+    version: str,
+) -> dict[str, Any]:
+    """The row of closed_loop.json for one driver on one suite. `version`: of the code that drove."""
+    return {
+        "suite": suite_name,
+        "profile": profile,
+        "driver": driver.name,
+        "agent": driver.agent,
+        "task": driver.task,
+        "interpreter": driver.interpreter,
+        "seed": SEED,
+        "version": version,
+        "machine": f"Python {platform.python_version()}, {platform.machine()}",
+        **{name: scores[name] for name in KEPT},
+        "n_failed": scores["n_missing"] + scores["n_crashed"] + scores["n_faulted"],
+        "experimental": sorted(scores["experimental"]["routes"]) if scores["experimental"] else [],
+        "pairs": scores.get("pairs"),
+        "scenarios": played(records, suite_name),
+        "lost": lost_points(records),
+    }
+
+
+def played(records: Sequence[EpisodeRecord], suite_name: str) -> dict[str, int]:
+    """Numbers of scenarios in the route file, and of those that the world had to leave out."""
+    left = sum(len(record.world.get("not_played", ())) for record in records)
+    return {"in_file": sum(len(route.scenarios) for route in suite(suite_name).routes), "not_played": left}
+
+
+def lost_points(records: Sequence[EpisodeRecord]) -> list[dict[str, Any]]:
+    """The routes below 100 points on certain maps, with their infractions, by scenario type and id."""
+    lost = []
+    for record in sorted(records, key=lambda r: (r.scenario, r.route_id)):
+        if record.score_composed >= 100.0 or record.map.get("experimental"):
+            continue
+        counts = {name: len(texts) for name, texts in record.infractions.items() if texts}
+        counts.pop("min_speed_infractions", None)
+        score = round(record.score_composed, 2)
+        lost.append(
+            {
+                "route": record.route_id,
+                "scenario": record.scenario,
+                "score": score,
+                "end": record.end,
+                "infractions": counts,
+            }
         )
-        for one in driven
-        if one.driver in CEILING_DRIVERS
-    ]
-    return f"# Written by `make results`.\n{yaml.safe_dump([*rows, *kept], sort_keys=False)}"
-
-
-def table(driven: Sequence[DrivenResult]) -> str:
-    """Markdown table, one row per driver."""
-    head = ["driver", "Driving Score", "Success Rate %", "Efficiency %", "Comfortness %", *SKILLS, "Skill", "failed"]
-    rows = [" | ".join(head), " | ".join(["---"] + ["---:"] * (len(head) - 1))]
-    for one in driven:
-        s = one.scores
-        skills = [s["abilities"].get(k) for k in SKILLS]
-        values = [s["driving_score"], s["success_rate"], s["efficiency"], s["comfortness"], *skills, s["skill_score"]]
-        cells = ["–" if v is None else f"{v:.1f}" for v in values]
-        rows.append(" | ".join([one.driver.name, *cells, str(s["n_missing"] + s["n_crashed"] + s["n_faulted"])]))
-    return "\n".join(f"| {row} |" for row in rows)
-
-
-def lost(driven: Sequence[DrivenResult]) -> str:
-    """Markdown table of the routes on which a ceiling is below 100, with their infractions."""
-    rows = [
-        "| ceiling | route | scenario | Driving Score | end | infractions |",
-        "| --- | --- | --- | ---: | --- | --- |",
-    ]
-    for one in driven:
-        for record in sorted(one.records, key=lambda r: (r.scenario, r.route_id)):
-            if record.score_composed >= 100.0 or record.map.get("experimental"):
-                continue
-            found = [f"{name} {len(texts)}" for name, texts in record.infractions.items() if texts]
-            named = ", ".join(text for text in found if not text.startswith("min_speed")) or "–"
-            cells = [f"{one.driver.task} through {one.driver.interpreter}", record.route_id, record.scenario]
-            rows.append(f"| {' | '.join(cells)} | {record.score_composed:.1f} | {record.end} | {named} |")
-    return "\n".join(rows)
-
-
-def short_table(driven: Sequence[DrivenResult]) -> str:
-    """Markdown table of the four main figures."""
-    rows = ["| agent | Driving Score | Success Rate % | Efficiency % | Comfortness % |", "|---|---:|---:|---:|---:|"]
-    for one in driven:
-        values = [one.scores[name] for name in ("driving_score", "success_rate", "efficiency", "comfortness")]
-        rows.append(f"| {one.driver.name} | {' | '.join('–' if v is None else f'{v:.1f}' for v in values)} |")
-    return "\n".join(rows)
+    return lost
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ standard scenarios every failure counts. Per fuser these shares:
 
 A fuser proposes no further scenario for a route on which it has found a failure. Ratios of rules to each baseline have
 a 95 % interval of a jackknife over routes (of the logarithm). A second start resumes. The results are counts and
-ratios, no times.
+ratios, no times. With one round and attempt they go to docs/results/threat_failures.json, which holds a target once,
+and from there to the table of docs/threats.md.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +48,16 @@ from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES, CauseSource
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.folder import ThreatFolder
 from lmms_eval_ad2.metrics.intervals import FRACTION, ClusterJackknife, ConfidenceInterval
+from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.files import atomic_write
 
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+from marked_blocks import insert  # noqa: E402
+
+FIGURES = ROOT / "docs" / "results" / "threat_failures.json"
+PAGE = ROOT / "docs" / "threats.md"
+SUITE = "embedded220"
 FUSERS = ("rules", "uniform")
 
 
@@ -74,7 +86,7 @@ def main() -> int:
     p.add_argument("--target", default="late", help="value of --agent")
     p.add_argument("--name", help="of the target in folder and text (default: the target)")
     p.add_argument("--options", default="", help='of the drives, one string: "--size 160x90 --decision-hz 2"')
-    p.add_argument("--suite", default="embedded220")
+    p.add_argument("--suite", default=SUITE)
     p.add_argument("--every", type=int, default=4, metavar="K", help="every K-th route of the suite (default 4)")
     p.add_argument("--start", type=int, default=0, metavar="I", help="from the I-th route on (default 0)")
     p.add_argument("--rounds", type=int, default=1)
@@ -96,8 +108,45 @@ def main() -> int:
         found[fuser] = threat_failures(folder, routes, args.rounds, args.attempts)
     found["standard"] = standard_failures(out / f"{FUSERS[0]}{args.rounds}" / "target" / "standard", routes)
     print(report(name, routes, found, args.rounds))
-    print(json.dumps({name: {route: astuple(row) for route, row in one.items()} for name, one in found.items()}))
+    if args.rounds == args.attempts == 1 and args.suite == SUITE:
+        keep(name, found)
+        insert(PAGE, {"failures": table(read())})
     return 0
+
+
+def keep(target: str, found: Mapping[str, Mapping[str, RouteFailures]]) -> None:
+    """Replace the target's figures in FIGURES."""
+    figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.is_file() else {}
+    rows = {name: {route: astuple(row) for route, row in one.items()} for name, one in found.items()}
+    figures[target] = {"version": code_label(), "date": date.today().isoformat(), "found": rows}
+    with atomic_write(FIGURES) as file:  # a line per fuser
+        lines = [f'"{key}": {json.dumps(value)}' for key, value in figures.items()]
+        file.write("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def read() -> dict[str, Any]:
+    """FIGURES, with the failures as RouteFailures."""
+    figures: dict[str, Any] = json.loads(FIGURES.read_text("utf-8"))
+    for one in figures.values():
+        found = one["found"].items()
+        one["found"] = {name: {k: RouteFailures(*row) for k, row in rows.items()} for name, rows in found}
+    return figures
+
+
+def table(figures: Mapping[str, Any]) -> str:
+    """Markdown table of all targets: shares of the routes, and causes of the last scenario of rules on each."""
+    head = ["target", "routes", "rules", "uniform", "standard", "rules / uniform", "rules / standard"]
+    head += CAUSE_TITLES.values()
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1)]
+    for target, one in figures.items():
+        found = one["found"]
+        rows = {name: np.array([_after(1)(row) for row in kept.values()]) for name, kept in found.items()}
+        cells = [f"`{target}`", str(len(rows["rules"])), *(_share(rows[name]) for name in (*FUSERS, "standard"))]
+        cells += [_ratio(rows["rules"], rows[name]) for name in ("uniform", "standard")]
+        by = [[(float(row.by == cause), 1.0) for row in found["rules"].values()] for cause in CAUSE_TITLES]
+        lines.append([*cells, *(_share(np.array(column)) for column in by)])
+    measured = (f"`{target}` {one['version']}, {one['date']}" for target, one in figures.items())
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n({'; '.join(measured)})"
 
 
 def _ad2(*words: str) -> None:

@@ -1,4 +1,4 @@
-"""Import a file of scripts/, which imports its neighbours by their bare names as it does when it is run."""
+"""Import a file of scripts/ or benchmarks/, which imports its neighbours by their bare names as when it is run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from types import ModuleType
 from support.running import REPO
 
 
-def script(name: str) -> ModuleType:
-    folder = str(REPO / "scripts")
-    sys.path.insert(0, folder)
+def script(name: str, folder: str = "scripts") -> ModuleType:
+    path = str(REPO / folder)
+    sys.path.insert(0, path)
     try:
         return importlib.import_module(name)
     finally:
-        sys.path.remove(folder)
+        sys.path.remove(path)
