@@ -23,7 +23,8 @@ from typing import Any
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.suites.lookup import NAMED, VARIABLE, suite
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.code_state import SHORT
+from lmms_eval_ad2.storage.identity import read_run
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import result_pages
@@ -84,7 +85,6 @@ def main() -> int:
     p.add_argument("--workers", type=int, default=2)
     p.add_argument("--only", default=",".join(SUITES), help="suites to drive (default: all)")
     args = p.parse_args()
-    label = code_label()  # before the files below change
     os.environ[VARIABLE] = str(args.routes.absolute())  # for the commands below
     chosen = [name for name in args.only.split(",") if name not in NAMED or NAMED[name].is_here]
     rows = []
@@ -94,7 +94,7 @@ def main() -> int:
             folder = args.out / name / driver.folder
             scores = drive(driver, name, profile, folder, args.workers)
             latest = {(one.route_id, one.repetition): one for one in read_records(folder)}  # a repeated one has two
-            rows.append(row_of(driver, name, profile, scores, [*latest.values()], label))
+            rows.append(row_of(driver, name, profile, scores, [*latest.values()], driven_by(folder)))
     result_pages.keep(rows)
     result_pages.write()
     return 0
@@ -114,6 +114,12 @@ def _ad2(part: str, *words: str, keep: bool = False) -> str:
     if done.returncode not in (0, 1):  # 1: some episodes failed; the table has their number
         sys.exit(f"failed: {' '.join(command)}")
     return done.stdout or ""
+
+
+def driven_by(folder: Path) -> str:
+    """Version and commit of the code that drove."""
+    about = read_run(folder)["identity"]
+    return f"{about['version']}+{about['commit'][:SHORT]}" if about["commit"] else about["version"]
 
 
 def row_of(
