@@ -23,7 +23,7 @@ from typing import Any
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.suites.lookup import NAMED, VARIABLE, suite
-from lmms_eval_ad2.storage.code_state import SHORT
+from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.identity import read_run
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -119,7 +119,7 @@ def _ad2(part: str, *words: str, keep: bool = False) -> str:
 def driven_by(folder: Path) -> str:
     """Version and commit of the code that drove."""
     about = read_run(folder)["identity"]
-    return f"{about['version']}+{about['commit'][:SHORT]}" if about["commit"] else about["version"]
+    return code_label(about["version"], about["commit"])
 
 
 def row_of(
