@@ -25,6 +25,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 Pose = tuple[float, float, float]  # x, y, yaw in the map frame
 _PLAIN = re.compile(r"\s*[+\-.0-9A-Za-z]+\s*", re.ASCII)  # float() also reads 9_0 and digits of other scripts
 VALIDATION_SET = "bench2drive_0.0.4_val"  # stem of the route file of Bench2Drive's set of version 0.0.4
+VALIDATION_SUITES = ("embedded220v4", "bench2drive220v4")  # names under which it is driven
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
