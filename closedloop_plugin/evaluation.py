@@ -16,7 +16,7 @@ from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.make import spec_of
 from closedloop_plugin.agents.model_backend import ModelBackend
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import FAILED
+from closedloop_plugin.scoring.ability import VARIANTS
 from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class DriveResult:
 
     @property
     def failed(self) -> tuple[EpisodeRecord, ...]:
-        """The episodes whose world, scene or agent failed; they count as 0 in the scores, as in the official means."""
-        return tuple(record for record in self.records if record.end in FAILED)
+        """The episodes that were not driven, by the fault that each names (`blamed`); no score includes them."""
+        return tuple(record for record in self.records if record.blamed)
 
     def __str__(self) -> str:
         return self.table
@@ -64,6 +64,7 @@ def evaluate(
     limit: int | None = None,
     repetitions: int = 1,
     quiet: bool = True,
+    traffic_signs: str | None = None,
     **options: Any,
 ) -> DriveResult:
     """Drive the routes of a suite. May be called any number of times in one process.
@@ -75,6 +76,7 @@ def evaluate(
     suite: "demo" (six routes), "embedded220", a route file or a folder of programs; routes: only these ids.
     out: the run's folder, in which an equal call continues; None: a temporary one. name: of an object or function and
     its weights; without a name, `out` must not hold another run.
+    traffic_signs: variant of this ability, "v0.0.3" or "v0.0.4" (default: that of the suite).
     workers: parallel worlds, each in a process. options: the other options of `ad2 drive run`, e.g.
     profile="bench2drive", decision_hz=2.0, camera="front", size="800x450", no_traffic=True.
 
@@ -87,6 +89,8 @@ def evaluate(
     unknown = sorted(set(options) - {field.name for field in fields(DriveRunOptions)} | set(options) & _ARGUMENTS)
     if unknown:
         raise Ad2Error(f"evaluate: no option {', '.join(unknown)}; they are those of `ad2 drive run`")
+    if traffic_signs not in (None, *VARIANTS):
+        raise Ad2Error(f"evaluate: traffic_signs {traffic_signs!r}: expected one of {', '.join(VARIANTS)}")
     with contextlib.ExitStack() as held:
         folder = Path(out) if out else Path(held.enter_context(tempfile.TemporaryDirectory(prefix="ad2_drive_")))
         settings: dict[str, Any] = {
@@ -97,7 +101,8 @@ def evaluate(
         settings |= {"routes_ids": ",".join(routes) if routes else None, "limit": limit, "repetitions": repetitions}
         agent = model if given is None else spec_of(given)
         drive = drive_options({"agent": agent, "out": folder, **settings, **options})
-        return _driven(prepare(drive, given, quiet), drive.fresh_draws or repetitions, folder if out else None)
+        prepared = prepare(drive, given, quiet)
+        return _driven(prepared, drive.fresh_draws or repetitions, folder if out else None, traffic_signs)
 
 
 def _system(model: Any, name: str | None, batch_size: int) -> ModelBackend | Agent:
@@ -109,7 +114,7 @@ def _system(model: Any, name: str | None, batch_size: int) -> ModelBackend | Age
     return LmmsModel.from_object(model, name, batch_size)
 
 
-def _driven(prepared: PreparedRun, repetitions: int, folder: Path | None) -> DriveResult:
+def _driven(prepared: PreparedRun, repetitions: int, folder: Path | None, traffic_signs: str | None) -> DriveResult:
     """Drive the episodes that are missing, and summarise all."""
     from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.cli.drive.selection import other_values
@@ -121,7 +126,8 @@ def _driven(prepared: PreparedRun, repetitions: int, folder: Path | None) -> Dri
     rules, identity = prepared.run.worker_config.conditions.profile, prepared.run.identity
     whole = bool(prepared.routes) and len(records) == len(prepared.routes) * repetitions
     official = [from_episode(record) for record in records]
-    scores = summarise(official, prepared.routes, rules, repetitions, identity=identity) if whole else None
-    table = report(records, prepared.routes, rules, repetitions, identity, prepared.run.folder)
+    more: dict[str, Any] = {"identity": identity, "traffic_signs": traffic_signs}
+    scores = summarise(official, prepared.routes, rules, repetitions, **more) if whole else None
+    table = report(records, prepared.routes, rules, repetitions, folder=prepared.run.folder, **more)
     notes = (*prepared.notes, *other_values(records, prepared.drawn))
     return DriveResult(folder, records, scores, "\n".join([table, *notes]))

@@ -51,7 +51,7 @@ class AuditedResult:
     @cached_property
     def values(self) -> Mapping[str, Floats]:
         """measure -> value of each route in percent, shape (routes,); 0 for a route without a record."""
-        parts = parts_of(self.run.episodes, signs_tested=False, missing=self.missing)
+        parts = parts_of(self.run.episodes, signs=None, missing=self.missing)
         return {name: np.array([parts[name][0][route][0] for route in self.run.routes]) for name in MEASURES}
 
     def printed_figure(self, measure: str) -> float | None:

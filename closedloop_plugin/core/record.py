@@ -86,6 +86,11 @@ class EpisodeRecord:
         return self.fault or FAULT_OF.get(self.end, "")
 
     @property
+    def failure(self) -> str:
+        """The blame for an episode that was not driven, in one line."""
+        return f"route {self.route_id} repetition {self.repetition}: fault of the {self.blamed}: {self.reason}"
+
+    @property
     def clean(self) -> bool:
         """No infraction except min_speed_infractions."""
         return all(not v for k, v in self.infractions.items() if k != "min_speed_infractions")

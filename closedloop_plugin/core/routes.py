@@ -2,7 +2,8 @@
 the map frame.
 
 A route has no, one or many scenarios. Scores need the ids, and abilities the type of the only scenario. A scenario that
-cannot be read is kept with the reason; a route without a usable id, town, points or weather is left out by name.
+cannot be read is kept with the reason; a route without a usable id of its own, town, points or weather is left out by
+name.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 Pose = tuple[float, float, float]  # x, y, yaw in the map frame
 _PLAIN = re.compile(r"\s*[+\-.0-9A-Za-z]+\s*", re.ASCII)  # float() also reads 9_0 and digits of other scripts
 VALIDATION_SET = "bench2drive_0.0.4_val"  # stem of the route file of Bench2Drive's set of version 0.0.4
+VALIDATION_SUITES = ("embedded220v4", "bench2drive220v4")  # names under which it is driven
 _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
@@ -118,9 +120,10 @@ def read_routes(file: Path) -> list[Route]:
 
 
 def read_route_file(file: Path) -> RouteFile:
-    """All routes of a file, or of all *.xml of a folder. A bad route is left out, with file, field and reason.
+    """All routes of a file, or of all *.xml of a folder. A bad route is left out, with file, field and reason; so are
+    all routes that share an id, bad ones included, since results are matched by it.
 
-    Raises DataError if no route can be read, or if ids repeat.
+    Raises DataError if no route can be read.
     """
     file = Path(file)
     if not file.exists():
@@ -128,16 +131,19 @@ def read_route_file(file: Path) -> RouteFile:
     files = sorted(file.glob("*.xml")) if file.is_dir() else [file]
     routes: list[Route] = []
     left_out: dict[str, DataError] = {}
+    times: Counter[str] = Counter()
     for one in files:
         for number, node in enumerate(_nodes_of(one), 1):
+            times[node.get("id", "")] += 1
             try:
                 routes.append(_route(one, node))
             except DataError as exc:
                 left_out[_free_name(node.get("id") or f"number {number} of {one.name}", left_out)] = exc
-    repeated = [name for name, times in Counter(route.id for route in routes).items() if times > 1]
-    if repeated:
+    for name in [route.id for route in routes if times[route.id] > 1]:
         expected = "an id for each route, as results are matched by it: number them, or split the file"
-        raise DataError(file, f"route {repeated[0]}", "id", expected, f"{len(repeated)} repeated id(s)")
+        error = DataError(file, f"route {name}", "id", expected, f"{times[name]} routes with it")
+        left_out[_free_name(name, left_out)] = error
+    routes = [route for route in routes if times[route.id] == 1]
     if not routes:
         raise next(iter(left_out.values()), DataError(file, None, "route", "at least one route"))
     return RouteFile(routes, {name: str(exc) for name, exc in left_out.items()})
@@ -189,13 +195,12 @@ def wide_gaps(routes: Iterable[Route], least_m: float = 50.0) -> dict[str, tuple
 
 
 def _route(file: Path, node: ET.Element) -> Route:
-    row = f"route {node.get('id', '?')}"
-    for name in ("id", "town"):
-        if not node.get(name):
-            raise DataError(file, row, name, "a value")
     if not valid_route_id(node.get("id", "")):
         expected = "1 to 80 letters (A-Z, a-z), digits, '_', '-' or '.', without a '.' in front"
         raise DataError(file, None, "route id", expected, node.get("id"))
+    row = f"route {node.get('id')}"
+    if not node.get("town"):
+        raise DataError(file, row, "town", "a value")
     nodes = [*node.iterfind("waypoints/position")] or node.findall("waypoint")  # the latter: leaderboard 1
     points = [_place(file, row, p)[:2] for p in nodes]
     points = [p for i, p in enumerate(points) if i == 0 or p != points[i - 1]]  # InvadingTurn 2790 repeats one
@@ -240,8 +245,11 @@ def _scenario(file: Path, row: str, node: ET.Element, points: Sequence[tuple[flo
 
 
 def _weather(file: Path, row: str, node: ET.Element) -> Weather:
-    """The weather at the lowest route_percentage, which holds for the whole route; the default without any."""
-    listed = node.findall("weathers/weather")
+    """The weather at the lowest route_percentage, which holds for the whole route; the default without any.
+
+    In leaderboard 1 the route itself has it.
+    """
+    listed = node.findall("weathers//weather") or node.findall("weather")
     if not listed:
         return Weather()
     share = "route_percentage"

@@ -10,7 +10,8 @@ The suite "threat" is a folder made by `ad2 threats generate` for one target mod
 results contain folder, target and fuser in the task's metadata.
 
 Environment variables override the YAML's settings: AD2_DRIVE_INTERPRETER, AD2_DRIVE_MODE, AD2_DRIVE_PROFILE,
-AD2_DRIVE_SEED, AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA, AD2_DRIVE_HISTORY, AD2_DRIVE_STOP_AFTER_UNREAD.
+AD2_DRIVE_SEED, AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA, AD2_DRIVE_HISTORY, AD2_DRIVE_STOP_AFTER_UNREAD,
+AD2_DRIVE_SKIP_UNMAPPED.
 AD2_DRIVE_OUT keeps the run's folder, so that an interrupted run can be resumed with the same model and model_args, but
 not if lmms-eval was called with a model object.
 """
@@ -32,6 +33,8 @@ from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.agents.history import with_history
 from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.agents.model_agent import ModelAgent
+from closedloop_plugin.cli.drive.route_checks import check_mapped, drivable, not_played, without
+from closedloop_plugin.cli.drive.selection import left_out_note
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import select
@@ -68,6 +71,7 @@ DEFAULTS: Mapping[str, Any] = {
     "world": "embedded",
     "servers": None,
     "stop_after_unread": STOP_AFTER_UNREAD,
+    "skip_unmapped": 0,
 }
 TASKS: dict[str, dict[str, Any]] = {}  # task -> its settings, filled when its documents are loaded
 SUITES: dict[str, Suite] = {}  # by name in records, filled likewise, since a folder's name does not give its path
@@ -84,7 +88,7 @@ def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     for name in DEFAULTS:
         if (text := os.environ.get(f"AD2_DRIVE_{name.upper()}")) is not None:
             settings[name] = text
-    for name in ("seed", "workers", "history", "stop_after_unread"):
+    for name in ("seed", "workers", "history", "stop_after_unread", "skip_unmapped"):
         try:
             settings[name] = int(settings[name])
         except (TypeError, ValueError):
@@ -93,6 +97,8 @@ def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
         raise Ad2Error(f"AD2_DRIVE_WORKERS {settings['workers']}: 1 or more")
     if settings["stop_after_unread"] < 0:
         raise Ad2Error(f"AD2_DRIVE_STOP_AFTER_UNREAD {settings['stop_after_unread']}: 0 or more")
+    if settings["skip_unmapped"] not in (0, 1):
+        raise Ad2Error(f"AD2_DRIVE_SKIP_UNMAPPED {settings['skip_unmapped']}: 0 or 1")
     return settings
 
 
@@ -127,6 +133,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str,
         "comfortness": line,
         "skill_score": line,
         "unparsed": record.counts.get("unparsed", 0),
+        "faulted": int(bool(record.blamed)),
     }
 
 
@@ -173,8 +180,10 @@ def _wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
         settings = settings_of(self.config.metadata)
         name = path[len(PREFIX) :]
         TASKS[self.config.task] = {**settings, "suite": name}
-        found = SUITES[name] = suite_of(name)
+        found = SUITES[name] = _to_drive(suite_of(name), settings)
         SUITES[found.name] = found
+        if found.left_out and name != THREAT:
+            self.config.metadata = {**(self.config.metadata or {}), "left_out": dict(found.left_out)}
         if trained := _training(found, settings["world"]):
             self.config.metadata = {**(self.config.metadata or {}), "training": trained}
         if name == THREAT:
@@ -184,6 +193,16 @@ def _wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
         return None
 
     return download
+
+
+def _to_drive(found: Suite, settings: Mapping[str, Any]) -> Suite:
+    """The suite without the routes that cannot be read and, with skip_unmapped, without those that have no map."""
+    kept = drivable(found, settings["world"])
+    if settings["skip_unmapped"] and settings["world"] == "embedded":
+        kept = without(kept, check_mapped(kept.name, kept.routes, {}, skip=True))
+    for note in left_out_note(kept):
+        show(f"ad2: {kept.name}: {note}", file=sys.stderr, flush=True)
+    return kept
 
 
 def _training(found: Suite, world: str) -> dict[str, Any]:
@@ -252,6 +271,8 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
     ids = [_doc(lm, request)["id"] for request in requests]
     found = SUITES[settings["suite"]]
     routes = tuple(select(found.routes, dict.fromkeys(ids)))
+    if settings["world"] == "embedded":
+        check_mapped(found.name, routes, {}, skip=False)
     driver = _driver(lm, requests[0].args[1], settings)
     with tempfile.TemporaryDirectory(prefix="ad2drive_") as scratch:
         kept = os.environ.get("AD2_DRIVE_OUT")
@@ -277,8 +298,12 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
             name=found.name, sha256=found.sha256, all_ids=found.ids, routes=routes, programs=found.programs,
             alone=found.alone,
             draws={route: draw.seed for route, draw in found.draws.items() if draw.alone == found.alone},
+            left_out=found.left_out, not_played=not_played(routes, {}, settings["world"]),
         )  # fmt: skip
         records = run(assemble(config, selection, driver), *remote(driver))
+    for record in records:
+        if record.blamed:
+            show(f"ad2: failed: {record.failure}", file=sys.stderr, flush=True)
     lines = {record.route_id: record.to_json() for record in records}
     return [lines[i] for i in ids]
 

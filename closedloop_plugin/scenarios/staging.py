@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route, RouteScenario
 from closedloop_plugin.maps.base import CORRIDOR, RoadLayout
 from closedloop_plugin.maps.layouts import LAYOUTS, layout_of
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 
+FAR_M = 150.0  # from a route to a trigger point; with keypoints 200 m apart the road may be 80 m beside their chords
 TYPO = 0.85  # similarity from which a name is taken for a misspelt one
 
 
@@ -27,7 +32,7 @@ class RouteStaging:
 def staging(route: Route, *, in_town: bool) -> RouteStaging:
     """The staging of a route. `in_town`: on a town's map, with all its junctions; else on a generated road, which has
     one junction at most."""
-    pairs = [(one, _unplayable(one)) for one in route.played]
+    pairs = [(one, _unplayable(one) or _far_away(one, route)) for one in route.played]
     special = [not reason and LAYOUTS[one.kind].topology != CORRIDOR for one, reason in pairs]
     if sum(special) > 1 and not in_town:
         pairs = [(one, NO_JUNCTION if own else reason) for (one, reason), own in zip(pairs, special, strict=True)]
@@ -49,6 +54,14 @@ def _unplayable(scenario: RouteScenario) -> str:
         return f"no program for scenario type {scenario.kind!r}" + (f" (did you mean {near[0]}?)" if near else "")
     lacking = [name for name in info.needs if name not in scenario.params]
     return f"a {scenario.kind} needs {' and '.join(lacking)} (x, y, z) in its scenario" if lacking else ""
+
+
+def _far_away(scenario: RouteScenario, route: Route) -> str:
+    """Why a scenario cannot happen to a car on its route, "" if it can: its trigger point is elsewhere."""
+    path, (x, y, _) = RoutePath(np.array(route.points)), scenario.trigger
+    s, left = path.locate(x, y)
+    distance = math.hypot(left, max(-s, s - path.length, 0.0))
+    return f"its trigger point is {distance:,.0f} m from the route" if distance > FAR_M else ""
 
 
 def _named(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:

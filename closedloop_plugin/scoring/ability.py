@@ -16,16 +16,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from closedloop_plugin.core.routes import VALIDATION_SET, Route
+from closedloop_plugin.core.routes import VALIDATION_SET, VALIDATION_SUITES, Route
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from lmms_eval_ad2.errors import Ad2Error
 
 VARIANTS = ("v0.0.3", "v0.0.4")
 
 
-def signs_variant(routes: Sequence[Route]) -> str:
-    """The variant of Traffic_Signs that is published for these routes: v0.0.4 for the set of that version."""
-    return VARIANTS[any(route.suite == VALIDATION_SET for route in routes)]
+def signs_variant(routes: Sequence[Route], suite: object = None) -> str:
+    """The variant of Traffic_Signs that is published for these routes: v0.0.4 for the set of that version.
+
+    suite: under whose name they were driven, if known, since the routes may come from a renamed file.
+    """
+    return VARIANTS[suite in VALIDATION_SUITES or any(route.suite == VALIDATION_SET for route in routes)]
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ def skills(
 
 def traffic_signs(records: Sequence[OfficialRecord], variant: str, junctions: Junctions) -> AbilityScore:
     """Traffic_Signs over the records of its scenario types."""
-    tests = [_test(r, variant, junctions) for r in records]
+    tests = [junction_test(r, variant, junctions) for r in records]
     routes = tuple(r.route_id for r in records)
     n_untested = sum(test is None for test in tests)
     most, least = (
@@ -171,10 +174,10 @@ def traffic_signs(records: Sequence[OfficialRecord], variant: str, junctions: Ju
 def untested(records: Sequence[tuple[str, OfficialRecord]], variant: str, junctions: Junctions) -> tuple[str, ...]:
     """Route ids whose share up to the first junction `skills` needs besides `junctions`. `records`: as for `skills`."""
     signs = [record for scenario, record in records if scenario in ABILITIES["Traffic_Signs"]]
-    return tuple(dict.fromkeys(r.route_id for r in signs if _test(r, variant, junctions) is None))
+    return tuple(dict.fromkeys(r.route_id for r in signs if junction_test(r, variant, junctions) is None))
 
 
-def _test(record: OfficialRecord, variant: str, junctions: Junctions) -> bool | None:
+def junction_test(record: OfficialRecord, variant: str, junctions: Junctions) -> bool | None:
     """passed_junction where it matters: v0.0.4 does not test a success."""
     return True if variant == "v0.0.4" and record.success else passed_junction(record, junctions)
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from closedloop_plugin.scoring.ability import VARIANTS
 from closedloop_plugin.scoring.measures import (
     MEASURES,
     SIGNS,
@@ -104,11 +105,15 @@ def compare(
     rule: PairingRule = "common",
     seed: int = 0,
     measures: Collection[str] = ALL,
+    signs: str = VARIANTS[0],
 ) -> DrivingComparison:
-    """Compare two runs; rows are in the order of MEASURES, only those named. Raises Ad2Error without a common route."""
+    """Compare two runs; rows are in the order of MEASURES, only those named. Raises Ad2Error without a common route.
+
+    `signs`: variant of Traffic_Signs, see ability.py.
+    """
     paired_routes = pair_routes(a, b, rule)
     sides = paired_routes.episodes
-    tested = signs_tested([*sides[0], *sides[1]])
+    tested = signs if signs_tested([*sides[0], *sides[1]], signs) else None
     values_a, values_b = (
         parts_of(side, tested, [route for route, _ in missing])
         for side, missing in zip(sides, paired_routes.missing, strict=True)
@@ -120,7 +125,7 @@ def compare(
         routes=paired_routes.routes,
         left_out=paired_routes.left_out,
         repetitions=(_repetitions(sides[0]), _repetitions(sides[1])),
-        notes=tuple(_notes(paired_routes, (a, b), tested, rule)),
+        notes=tuple(_notes(paired_routes, (a, b), signs, tested is not None, rule)),
         rule=rule,
         missing=paired_routes.missing,
         n_common=len(_driven(sides[0]) & _driven(sides[1])),
@@ -258,12 +263,16 @@ def _repetitions(episodes: Sequence[ComparedEpisode]) -> int:
     return len({e.official.repetition for e in episodes})
 
 
-def _with_spread(rows: Sequence[DrivingComparisonRow], found: PairedRoutes, tested: bool) -> list[DrivingComparisonRow]:
+def _with_spread(
+    rows: Sequence[DrivingComparisonRow], found: PairedRoutes, tested: str | None
+) -> list[DrivingComparisonRow]:
     spreads = [_spread(*side, tested) for side in zip(found.episodes, found.missing, strict=True)]
     return [replace(row, spread_a=spreads[0].get(row.name), spread_b=spreads[1].get(row.name)) for row in rows]
 
 
-def _spread(episodes: Sequence[ComparedEpisode], missing: Sequence[tuple[str, int]], tested: bool) -> dict[str, float]:
+def _spread(
+    episodes: Sequence[ComparedEpisode], missing: Sequence[tuple[str, int]], tested: str | None
+) -> dict[str, float]:
     """Sample standard deviation over the figures of the single repetitions, for measures with at least two."""
     values: dict[str, list[float]] = {}
     for k in sorted({e.official.repetition for e in episodes}):
@@ -275,7 +284,9 @@ def _spread(episodes: Sequence[ComparedEpisode], missing: Sequence[tuple[str, in
     return {name: statistics.stdev(each) for name, each in values.items() if len(each) > 1}
 
 
-def _notes(found: PairedRoutes, sides: tuple[ComparedRun, ComparedRun], tested: bool, rule: PairingRule) -> list[str]:
+def _notes(
+    found: PairedRoutes, sides: tuple[ComparedRun, ComparedRun], signs: str, tested: bool, rule: PairingRule
+) -> list[str]:
     """Remarks on the rows, one sentence each."""
     notes = ["abilities and Skill Score are grouped by the standard route's scenario type in both columns"]
     if _all_replaced(found.episodes):
@@ -285,7 +296,10 @@ def _notes(found: PairedRoutes, sides: tuple[ComparedRun, ComparedRun], tested: 
         if replaced:
             notes.append(f"{side.name}: {replaced} of {len(episodes)} episode(s) test no ability: {REPLACED}")
     if not tested:
-        notes.append(f"{SIGNS}: success rate only in both columns, because some records lack the junction test")
+        lacking = f"because some records lack the junction test of {signs}"
+        notes.append(f"{SIGNS}: success rate only in both columns, {lacking}")
+    elif signs != VARIANTS[0]:
+        notes.append(f"{SIGNS} and the Skill Score are those of Bench2Drive's variant {signs}")
     for side, episodes, missing in zip(sides, found.episodes, found.missing, strict=True):
         if missing:
             notes.append(_missing_note(side.name, missing))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.scoring.ability import ABILITIES, Junctions, ShareBelow, passed_junction, traffic_signs
+from closedloop_plugin.scoring.ability import ABILITIES, Junctions, ShareBelow, junction_test, traffic_signs
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.failure_cause import CausedInfraction, caused_infractions
 from closedloop_plugin.scoring.official import from_episode
@@ -88,10 +88,11 @@ class ComparedEpisode:
         )  # fmt: skip
 
 
-def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool, missing: Sequence[str] = ()) -> dict[str, Parts]:
+def parts_of(episodes: Sequence[ComparedEpisode], signs: str | None, missing: Sequence[str] = ()) -> dict[str, Parts]:
     """Every measure of these episodes; a measure without values has an empty part.
 
-    `signs_tested`: the junction test is known for every record of both runs; if not, Traffic_Signs is the success rate.
+    `signs`: variant of Traffic_Signs; None: some record of either run lacks its junction test, so that it is the
+    success rate.
     `missing`: the route of each missing episode, which is 0 in Driving Score and Success Rate and absent elsewhere.
     """
     means: dict[str, Callable[[ComparedEpisode], float | None]] = {
@@ -108,16 +109,16 @@ def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool, missing: S
     }
     for name, types in ABILITIES.items():
         members = [p for p in episodes if p.scenario in types and p.official.tests_ability]
-        found[name] = [_by_route(members, _signs(signs_tested) if name == SIGNS else means["success_rate"])]
+        found[name] = [_by_route(members, _signs(signs) if name == SIGNS else means["success_rate"])]
     found["skill_score"] = [found[name][0] for name in ABILITIES]
     found["collisions_per_km"] = [_collisions(episodes)]
     return found
 
 
-def signs_tested(episodes: Sequence[ComparedEpisode]) -> bool:
+def signs_tested(episodes: Sequence[ComparedEpisode], variant: str) -> bool:
     """Whether the junction test of Traffic_Signs is known for every episode that needs it."""
     tested = [p for p in episodes if p.scenario in ABILITIES[SIGNS] and p.official.tests_ability]
-    return all(passed_junction(p.official, p.junctions) is not None for p in tested)
+    return all(junction_test(p.official, variant, p.junctions) is not None for p in tested)
 
 
 def _by_route(
@@ -136,10 +137,10 @@ def _by_route(
     return {route: (statistics.fmean(each), 1.0) for route, each in values.items()}
 
 
-def _signs(tested: bool) -> Callable[[ComparedEpisode], float]:
-    if not tested:
+def _signs(variant: str | None) -> Callable[[ComparedEpisode], float]:
+    if variant is None:
         return lambda p: 100.0 * p.official.success
-    return lambda p: 100.0 * traffic_signs([p.official], "v0.0.3", p.junctions).values[0]
+    return lambda p: 100.0 * traffic_signs([p.official], variant, p.junctions).values[0]
 
 
 def _comfort(episode: ComparedEpisode) -> float | None:

@@ -150,9 +150,9 @@ def summarise(
     `junctions`: see ability.Junctions; besides the known bounds. `identity`: of run.json, for "provenance".
     Raises Ad2Error for records of several runs, of another profile or route file.
     """
-    signs = traffic_signs or signs_variant(routes)
-    options = ScoringOptions(profile, comfort_mode, signs, {**known_bounds(routes), **(junctions or {})})
     origin = one_origin(records, profile)
+    signs = traffic_signs or signs_variant(routes, origin.get("suite"))
+    options = ScoringOptions(profile, comfort_mode, signs, {**known_bounds(routes), **(junctions or {})})
     chosen = _chosen(records, routes, repetitions)
     driven = {key: record for key, record in chosen.records.items() if key not in chosen.faulted}
     intervals_s = sample_intervals(driven, metric_info, metric_hz, profile.hz)

@@ -70,6 +70,10 @@ class ReportOptions:
         default=None,
         metavar="FILE|DIR|SUITE",
     )
+    traffic_signs: Literal["v0.0.3", "v0.0.4"] | None = option(
+        "drives: variant of Bench2Drive's ability Traffic_Signs, for all runs (default: that of each run's suite)",
+        default=None,
+    )  # fmt: skip
     breakdowns: bool = option(
         "also print tables by sub-task, source, weather, severity, and of drives by scenario type and route",
         default=False,
@@ -140,8 +144,8 @@ def run(options: ReportOptions) -> int:
     if own and not own.keys() & known:
         have = f"the runs have {', '.join(known)}" if known else "there is no run of a benchmark in these paths"
         raise Ad2Error(f"{options.published_file}: rows of {', '.join(own)}, but {have}")
-    if options.routes and not sections:
-        raise Ad2Error("--routes names the routes of driven results; there are none in these paths")
+    if (options.routes or options.traffic_signs) and not sections:
+        raise Ad2Error("--routes and --traffic-signs are for driven results; there are none in these paths")
     if options.json:
         print(json.dumps(_as_json(runs, options, sections, own), ensure_ascii=False, indent=1))
     else:
@@ -161,13 +165,18 @@ def _in_text(options: ReportOptions) -> bool:
     return options.published or named or (options.markdown and not options.no_published)
 
 
+def _shapes_tables(options: ReportOptions) -> bool:
+    """Whether an option of the tables is given that a list does not have."""
+    return bool(options.html or options.breakdowns or options.routes or options.traffic_signs or options.wide)
+
+
 def _unparsed(options: ReportOptions, paths: Sequence[Path]) -> int:
     """List unread replies of all kinds of runs."""
     from lmms_eval_ad2 import report
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.report import unread
 
-    if options.html or options.breakdowns or options.routes or options.wide or options.kinds != "all":
+    if _shapes_tables(options) or options.kinds != "all":
         raise Ad2Error("--unparsed is a list of its own: only --json and --markdown go with it")
     by_kind, covered = _results(paths)
     rest = [path for path in paths if path not in covered or report.holds_runs(path)]
@@ -185,7 +194,7 @@ def _samples(options: ReportOptions, paths: Sequence[Path]) -> int:
     from lmms_eval_ad2.cli.report_samples import print_sample, print_wrong
     from lmms_eval_ad2.errors import Ad2Error
 
-    if options.html or options.breakdowns or options.routes or options.wide or options.markdown:
+    if _shapes_tables(options) or options.markdown:
         raise Ad2Error("--sample and --wrong print lists of their own: of the other options only --json goes with them")
     if options.sample is not None:
         print_sample(paths, options.sample, task=options.task, images=options.images, as_json=options.json)
@@ -198,7 +207,14 @@ def _sections(options: ReportOptions, paths: Sequence[Path]) -> tuple[list[Repor
     """(the sections of all run kinds with results at or below the paths, the paths with such results)."""
     by_kind, covered = _results(paths)
     published = not options.no_published
-    return [kind.report(results, routes=options.routes, published=published) for kind, results in by_kind], covered
+    chosen = _drive_options(options)
+    return [kind.report(results, published=published, **chosen) for kind, results in by_kind], covered
+
+
+def _drive_options(options: ReportOptions) -> dict[str, Any]:
+    """The options for driven results; a kind of another package receives a variant only if one is chosen."""
+    signs = {"traffic_signs": options.traffic_signs} if options.traffic_signs else {}
+    return {"routes": options.routes, **signs}
 
 
 def _results(paths: Sequence[Path]) -> tuple[list[tuple[RunKind, list[Path]]], set[Path]]:
@@ -274,8 +290,11 @@ def _compare(options: ReportOptions) -> int:
         )
     if not in_one and _compared_by_kind(options):
         return 0
-    if options.html or options.routes:
-        raise Ad2Error("--html and --routes of compare are for drives: this pair is compared as text, Markdown or JSON")
+    if options.html or options.routes or options.traffic_signs:
+        raise Ad2Error(
+            "--html, --routes and --traffic-signs of compare are for drives: this pair is compared as text, Markdown "
+            "or JSON"
+        )
     folders = [_one(path) for path in (options.results[1], options.results[-1])]
     if folders[0].resolve() == folders[1].resolve() and not in_one:
         raise Ad2Error(f"{folders[0]}: compared with itself; name two runs")
@@ -314,9 +333,8 @@ def _compared_by_kind(options: ReportOptions) -> bool:
             raise Ad2Error(f"{other}: not {kind.about}, unlike the other; both must be of one kind")
         if a.resolve() == b.resolve():
             raise Ad2Error(f"{a}: compared with itself; name two runs")
-        section = kind.compare(
-            a, b, force=options.force, routes=options.routes, published=not options.no_published
-        )  # fmt: skip
+        published = not options.no_published
+        section = kind.compare(a, b, force=options.force, published=published, **_drive_options(options))
         if options.json:
             print(json.dumps(section.data, ensure_ascii=False, indent=1))
         else:

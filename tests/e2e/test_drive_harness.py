@@ -84,7 +84,9 @@ def test_every_route_is_driven_by_the_model_and_records_keep_the_order_of_reques
     assert metrics["driving_score"] == records[1].score_composed
     bad = replace(records[1], map={**records[1].map, "experimental": True})
     experimental = harness.process_results({"id": "101"}, [bad.to_json()])
-    assert (experimental["driving_score"], experimental["success_rate"]) == (None, None)
+    assert (experimental["driving_score"], experimental["success_rate"], experimental["faulted"]) == (None, None, 0)
+    faulted = harness.process_results({"id": "101"}, [replace(records[1], fault="map", reason="no lane").to_json()])
+    assert (faulted["driving_score"], faulted["success_rate"], faulted["faulted"]) == (None, None, 1)
     assert (harness.mean([80.0, None, 40.0]), harness.mean([None])) == (60.0, None)
     assert harness.comfortness([metrics["comfortness"]]) is not None
 
@@ -229,3 +231,37 @@ def test_yaml_names_do_not_match_the_open_loop_pattern(harness: Any) -> None:
     named = [v for v in base.values() if str(v).startswith("closedloop")]
     named += [m["aggregation"] for m in base["metric_list"]]
     assert all(callable(getattr(harness, n.rpartition(".")[2])) for n in named)
+
+
+def test_a_route_without_a_map_is_refused_before_the_drive_or_left_out(
+    harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def route(id_: str, *x: float) -> str:
+        points = "".join(f'<position x="{value}" y="0" z="0"/>' for value in x)
+        return f'<route id="{id_}" town="Town99"><waypoints>{points}</waypoints></route>'
+
+    file = tmp_path / "mine.xml"
+    unread = '<route id="3" town="Town99"/>'
+    file.write_text(f"<routes>{route('1', 0, 90)}{route('2', 0, 20, 1, 21, 2)}{unread}</routes>")
+    monkeypatch.setenv("AD2_BENCH2DRIVE_ROUTES", str(file))
+
+    def documents() -> SimpleNamespace:
+        config = SimpleNamespace(dataset_path="ad2drive:embedded220", metadata={}, task="own", test_split="test")
+        holder = SimpleNamespace(config=config)
+        harness.ConfigurableTask.download(holder)
+        return holder
+
+    assert [row["id"] for row in documents().dataset["test"]] == ["1", "2"]
+    lm = Model("Go straight.")
+    with pytest.raises(Ad2Error, match=r"route 2 has no map: .*\(under lmms-eval AD2_DRIVE_SKIP_UNMAPPED=1\)"):
+        harness.drive(lm, requests_for(lm, "own", ["1", "2"]), "own")
+    assert lm.batches == []
+    monkeypatch.setenv("AD2_DRIVE_SKIP_UNMAPPED", "1")
+    capsys.readouterr()
+    found = documents()
+    assert [row["id"] for row in found.dataset["test"]] == ["1"]
+    assert sorted(found.config.metadata["left_out"]) == ["2", "3"]
+    assert "left out, 2 of 3 routes: 3 (" in capsys.readouterr().err
+    monkeypatch.setenv("AD2_DRIVE_SKIP_UNMAPPED", "yes")
+    with pytest.raises(Ad2Error, match="AD2_DRIVE_SKIP_UNMAPPED: expected a whole number, found 'yes'"):
+        documents()

@@ -219,3 +219,53 @@ def test_an_unfinished_folder_is_not_scored(folder: Path, tmp_path: Path, capsys
     run = run_folder(tmp_path / "run", [record("101", 60.0)])
     assert main(["drive", "score", str(run), "--routes", str(folder)]) == 2
     assert "not finished" in capsys.readouterr().err
+
+
+SIGNS = "VanillaSignalizedTurnEncounterRedLight"
+
+
+def signs_runs(tmp_path: Path, suites: tuple[str, str]) -> list[str]:
+    """Two runs whose only record failed after its junction: Traffic_Signs is 50 by v0.0.3 and 100 by v0.0.4."""
+    point = '<position x="{}" y="0" z="0"/>'
+    scenario = f'<scenario name="{SIGNS}_1" type="{SIGNS}"><trigger_point x="9" y="0" z="0" yaw="0"/></scenario>'
+    (tmp_path / "renamed.xml").write_text(
+        f'<routes><route id="1" town="Town12"><waypoints>{point.format(0)}{point.format(90)}</waypoints>'
+        f"<scenarios>{scenario}</scenarios></route></routes>"
+    )
+    own = {"scenario": SIGNS, "scenario_name": f"{SIGNS}_1", "town": "Town12", "junctions_passed": 1}
+    return [
+        str(run_folder(tmp_path / f"{n}", [record("1", 80.0, suite=name, **own)], suite=name, suite_sha256="0"))
+        for n, name in enumerate(suites)
+    ]
+
+
+def traffic_signs(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[float]:
+    """Of both runs, by `ad2 report` or `ad2 report compare`."""
+    capsys.readouterr()
+    assert main(["report", *arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    if "drive" in found:
+        return [run["abilities"]["Traffic_Signs"] for run in found["drive"]["runs"]]
+    return next([row["a"], row["b"]] for row in found["rows"] if row["name"] == "Traffic_Signs")
+
+
+def test_the_variant_of_traffic_signs_follows_the_suite_or_the_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    routes = ["--routes", str(tmp_path / "renamed.xml")]
+    new = [*signs_runs(tmp_path, ("embedded220v4", "bench2drive220v4")), *routes]
+    assert traffic_signs(capsys, *new) == traffic_signs(capsys, "compare", *new, "--force") == [100.0, 100.0]
+    by_old_rule = [*new, "--traffic-signs", "v0.0.3"]
+    assert traffic_signs(capsys, *by_old_rule) == traffic_signs(capsys, "compare", *by_old_rule, "--force") == [50, 50]
+    assert main(["drive", "score", new[0], *routes, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["traffic_signs"] == "v0.0.4"
+
+
+def test_two_variants_are_named_in_a_table_and_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mixed = [*signs_runs(tmp_path, ("embedded220v4", "mine")), "--routes", str(tmp_path / "renamed.xml")]
+    assert traffic_signs(capsys, *mixed) == [100.0, 50.0]
+    assert main(["report", *mixed]) == 0
+    assert "variant v0.0.4 for 0; v0.0.3 for 1" in " ".join(capsys.readouterr().out.split())
+    assert main(["report", "compare", *mixed, "--force"]) == 2
+    assert "v0.0.4 for 0 and v0.0.3 for 1: choose one for both with --traffic-signs" in capsys.readouterr().err
+    assert main(["report", "compare", *mixed, "--force", "--traffic-signs", "v0.0.4"]) == 0

@@ -52,10 +52,11 @@ def compare_section(
     attention: Sequence[str],
     paper: PublishedThreatTables | None,
     checks: Sequence[ConsistencyCheck],
-    causes: Sequence[Mapping[str, Any]] = (),
+    causes: Sequence[Mapping[str, Any]],
+    signs: str,
 ) -> ReportSection:
     """The section of a comparison. `about`: of A and B, see run_kind; `checks`: of their records; `causes`: see
-    cause_table.cause_shares."""
+    cause_table.cause_shares; `signs`: the variant of Traffic_Signs."""
     notes = [f"Attention: {text}" for text in attention] + _left_out(found)
     notes += [f"{row.title}: no figure, {row.reason}" for row in found.rows if row.reason]
     if any(row.ci_relative and _unbounded(row) for row in found.rows if not row.reason):
@@ -74,7 +75,7 @@ def compare_section(
         warnings=list(dict.fromkeys(text for side in about for text in side["warnings"])),
         notes=notes,
         footer=published_tables(paper, worlds, which) if paper else (),
-        data={**_data(found, about, attention, paper, checks), "causes": list(causes)},
+        data={**_data(found, about, attention, paper, checks), "causes": list(causes), "traffic_signs": signs},
     )
 
 

@@ -27,11 +27,12 @@ def report(
     repetitions: int,
     identity: Mapping[str, Any] | None = None,
     folder: Path | None = None,
+    traffic_signs: str | None = None,
 ) -> str:
     """Return the scores as `ad2 drive score` prints them, the maps, and counts of the model's replies.
 
-    `folder`: of the run, for the time and tokens of its decisions. One line per episode, without scores, for a program
-    (`routes` is empty) and for a shard of a run.
+    `folder`: of the run, for the time and tokens of its decisions; `traffic_signs`: as for summarise. One line per
+    episode, without scores, for a program (`routes` is empty) and for a shard of a run.
     """
     if not records:
         return "no episode was driven: there are fewer episodes than shards"
@@ -44,7 +45,8 @@ def report(
     from closedloop_plugin.cli.drive.score import pairs_found, render
 
     official = [from_episode(r) for r in records]
-    found = summarise(official, routes, profile, repetitions, identity=identity) | pairs_found(official, routes)
+    found = summarise(official, routes, profile, repetitions, identity=identity, traffic_signs=traffic_signs)
+    found |= pairs_found(official, routes)
     return "\n\n".join([render(found, records[0].suite), *_experimental(found), *_how(records, folder)])
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.cause_table import cause_shares, cause_tables
 from closedloop_plugin.cli.drive.score import tests_none
+from closedloop_plugin.scoring.ability import VARIANTS
 from closedloop_plugin.scoring.ceilings import version_text
 from lmms_eval_ad2.report.cell_text import NONE
 from lmms_eval_ad2.report.sections import (
@@ -60,21 +61,26 @@ class ScoredRun:
         return self.results.name
 
 
-def scored(results: DriveResults) -> ScoredRun:
-    """Score results over the routes that were to be driven. Raises Ad2Error if their routes are not known."""
+def scored(results: DriveResults, traffic_signs: str | None = None) -> ScoredRun:
+    """Score results over the routes that were to be driven. Raises Ad2Error if their routes are not known.
+
+    traffic_signs: variant of this ability; None: that of the suite.
+    """
     from closedloop_plugin.scoring.provenance import DriveProvenance
     from closedloop_plugin.scoring.summary import summarise
 
     found = summarise(
         results.records, results.routes, results.profile, results.repetitions, comfort_mode=COMFORT,
-        identity=results.identity,
+        identity=results.identity, traffic_signs=traffic_signs or results.signs,
     )  # fmt: skip
     return ScoredRun(results, found, DriveProvenance(**found["provenance"]))
 
 
-def report_section(results: Sequence[DriveResults], *, published: bool) -> ReportSection:
+def report_section(
+    results: Sequence[DriveResults], *, published: bool, traffic_signs: str | None = None
+) -> ReportSection:
     """The section of all runs: scores, abilities, scenario types, inconsistent records, routes without success."""
-    runs = [scored(one) for one in results]
+    runs = [scored(one, traffic_signs) for one in results]
     caption = captions([(run.name, run.provenance) for run in runs])
     able = [run for run in runs if not tests_none(run.scores)]
     tabled = [_scores(runs, caption), *([_abilities(able, caption)] if able else []), _types(runs, caption)]
@@ -93,7 +99,7 @@ def report_section(results: Sequence[DriveResults], *, published: bool) -> Repor
             *(f"{run.name}: {run.results.training}" for run in runs if run.results.training),
             *elsewhere([(run.name, run.provenance) for run in runs]),
         ],
-        notes=[*(note for run in runs for note in _notes(run)), INTERVALS],
+        notes=[*(note for run in runs for note in _notes(run)), *_variants(runs), INTERVALS],
         footer=_published(runs) if published else (),
         data={"runs": [_data(run) for run in runs], "causes": shares},
     )
@@ -312,6 +318,17 @@ def _notes(run: ScoredRun) -> list[str]:
     n = len(run.results.asked)
     asked = [f"{n} of the {whole} routes of its suite were asked for: its figures are over these"] if n < whole else []
     return [f"{run.name}: {note}" for note in [*asked, *run.results.notes, *run.scores["notes"]]]
+
+
+def _variants(runs: Sequence[ScoredRun]) -> list[str]:
+    """The variants of Traffic_Signs, if they are not the usual one of all runs."""
+    by_variant: dict[str, list[str]] = {}
+    for run in runs:
+        by_variant.setdefault(run.scores["traffic_signs"], []).append(run.name)
+    if [*by_variant] == [VARIANTS[0]]:
+        return []
+    named = "; ".join(f"{variant} for {', '.join(names)}" for variant, names in by_variant.items())
+    return [f"Traffic_Signs and the Skill Score are those of Bench2Drive's variant {named}"]
 
 
 def _published(runs: Sequence[ScoredRun]) -> list[SectionTable]:

@@ -48,6 +48,13 @@ class DriveResults:
     costs: DecisionCosts | None = None
 
     @property
+    def signs(self) -> str:
+        """The variant of Traffic_Signs that is published for its suite."""
+        from closedloop_plugin.scoring.ability import signs_variant
+
+        return signs_variant(self.suite.routes if self.suite else (), self.records[0].origin.get("suite"))
+
+    @property
     def routes(self) -> list[Route]:
         """The routes that were to be driven. Raises Ad2Error if the suite is not here."""
         from lmms_eval_ad2.errors import Ad2Error

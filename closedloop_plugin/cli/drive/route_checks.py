@@ -66,7 +66,8 @@ def check_mapped(name: str, routes: Sequence[Route], towns: Mapping[str, Path], 
     if not found or (skip and len(found) < len(routes)):
         return found
     some = f"{len(found)} of {len(routes)} routes have no map: {few(list(found), 5)}. " if len(found) > 1 else ""
-    rest = "; to drive the others: --skip-unmapped" if len(found) < len(routes) else ""
+    way = "--skip-unmapped (under lmms-eval AD2_DRIVE_SKIP_UNMAPPED=1)"
+    rest = f"; to drive the others: {way}" if len(found) < len(routes) else ""
     raise Ad2Error(f"{name}: {some}{next(iter(found.values()))}{rest}")
 
 

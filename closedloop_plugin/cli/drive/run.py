@@ -170,8 +170,7 @@ def run(options: DriveRunOptions) -> int:
         show(_where(options.out, records))
     failed = [r for r in records if r.blamed]
     for record in failed:
-        name = f"route {record.route_id} repetition {record.repetition}"
-        show(f"failed: {name}: fault of the {record.blamed}: {record.reason}", file=sys.stderr)
+        show(f"failed: {record.failure}", file=sys.stderr)
     if any(r.end in AGAIN for r in failed):
         print("to repeat episodes whose world or agent failed, add --retry-failed to the same command", file=sys.stderr)
     return 1 if failed or len(records) < len(prepared.run.tasks) else 0

@@ -23,15 +23,20 @@ FREE = ("suite", "suite_sha256", "map_sha256", "towns_sha256", "version", "commi
 DRIVEN = ("values", "alone", "draws")  # how free parameters and programs are played: it belongs to the suite
 
 
-def report(paths: Sequence[Path], *, routes: str | None, published: bool) -> ReportSection:
+def report(
+    paths: Sequence[Path], *, routes: str | None, published: bool, traffic_signs: str | None = None
+) -> ReportSection:
     """The section of these results, each one of `find`."""
     from closedloop_plugin.cli.drive.report_section import report_section
 
     named = zip(paths, short_names(paths), strict=True)
-    return report_section([read_results(path, routes, name) for path, name in named], published=published)
+    results = [read_results(path, routes, name) for path, name in named]
+    return report_section(results, published=published, traffic_signs=traffic_signs)
 
 
-def compare(a: Path, b: Path, *, force: bool, routes: str | None, published: bool) -> ReportSection:
+def compare(
+    a: Path, b: Path, *, force: bool, routes: str | None, published: bool, traffic_signs: str | None = None
+) -> ReportSection:
     """Compare two results by route; raises Ad2Error if they are not comparable, except with `force`."""
     from closedloop_plugin.cli.drive.compare_section import compare_section
     from closedloop_plugin.scoring.compare import compare as compared
@@ -51,7 +56,8 @@ def compare(a: Path, b: Path, *, force: bool, routes: str | None, published: boo
             "to compare them all the same: --force"
         )
     runs = [_side(side, name) for side, name in zip(sides, _names(sides, one_suite), strict=True)]
-    found = compared(runs[0], runs[1], rule="whole" if whole else "common")
+    signs = traffic_signs or _one_variant(sides)
+    found = compared(runs[0], runs[1], rule="whole" if whole else "common", signs=signs)
     types = {route.id: route.scenario for side in sides if side.suite for route in side.suite.routes}
     # A route without a record in both has no scenario yet.
     by_route = [replace(one, scenario=one.scenario or types.get(one.route, "")) for one in found.by_route]
@@ -66,7 +72,19 @@ def compare(a: Path, b: Path, *, force: bool, routes: str | None, published: boo
         papers() if published and not one_suite else None,
         [check([e.official for e in _counted(run)], side.profile) for side, run in zip(sides, runs, strict=True)],
         _causes(runs, one_suite),
+        signs,
     )
+
+
+def _one_variant(sides: Sequence[DriveResults]) -> str:
+    """The variant of Traffic_Signs of both suites. Raises Ad2Error if they have different ones."""
+    from lmms_eval_ad2.errors import Ad2Error
+
+    variants = [side.signs for side in sides]
+    if len(set(variants)) > 1:
+        named = " and ".join(f"{variant} for {side.name}" for variant, side in zip(variants, sides, strict=True))
+        raise Ad2Error(f"Traffic_Signs is that of {named}: choose one for both with --traffic-signs")
+    return variants[0]
 
 
 def _causes(runs: Sequence[ComparedRun], one_suite: bool) -> list[dict[str, Any]]:

@@ -199,7 +199,8 @@ def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[Offici
     by_id = {route.id: route for route in what.routes}
     towns = towns_of(options.towns, what.routes, what.routes)
     known = [(by_id[r.route_id].scenario, r) for r in records if r.route_id in by_id and r.tests_ability]
-    needed = untested(known, options.traffic_signs or signs_variant(what.routes), known_bounds(what.routes))
+    signs = options.traffic_signs or signs_variant(what.routes, records[0].origin.get("suite"))
+    needed = untested(known, signs, known_bounds(what.routes))
     return junction_shares([by_id[route] for route in needed], towns)
 
 

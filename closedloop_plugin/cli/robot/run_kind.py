@@ -34,8 +34,8 @@ def find(path: Path) -> list[Path]:
     return sorted(file.parent for file in path.rglob("run.json") if is_course_run(file.parent))
 
 
-def report(paths: Sequence[Path], *, routes: str | None, published: bool) -> ReportSection:
-    """The table of all vehicles and models; `routes` names routes of drives and has no effect."""
+def report(paths: Sequence[Path], *, published: bool, **_: Any) -> ReportSection:
+    """The table of all vehicles and models; the other arguments are of drives and have no effect."""
     from closedloop_plugin.robots.course.published import published as paper
     from closedloop_plugin.robots.course.section import course_section
 

@@ -116,6 +116,12 @@ def test_abilities_use_the_standard_routes_type_and_skill_is_their_mean() -> Non
     found = compare(*compared_runs(a, b))
     assert (row(found, "Emergency_Brake").a, row(found, "Emergency_Brake").b) == (100.0, 0.0)
     assert (row(found, "Traffic_Signs").a, row(found, "Traffic_Signs").b) == (100.0, 50.0)  # half for the junction test
+    newer = compare(*compared_runs(a, b), signs="v0.0.4")
+    assert (row(newer, "Traffic_Signs").a, row(newer, "Traffic_Signs").b) == (
+        100.0,
+        100.0,
+    )  # a passed test counts fully
+    assert row(newer, "skill_score").b == 20.0 and any("variant v0.0.4" in note for note in newer.notes)
     skill = row(found, "skill_score")
     assert (skill.a, skill.b, skill.n) == (100.0, 10.0, 5)
     assert skill.ci_drop is None  # an ability with one route has no spread
@@ -125,7 +131,8 @@ def test_abilities_use_the_standard_routes_type_and_skill_is_their_mean() -> Non
     assert any("lack the junction test" in note for note in untested.notes)
     plain = [ComparedEpisode.of(completed(k, scenario=SIGNS, scenario_name=f"{SIGNS}_1")) for k in ("1", "2")]
     bounded = [replace(one, bound=ShareBelow(100)) for one in plain]
-    assert signs_tested(bounded) and not signs_tested([bounded[0], plain[1]])
+    assert signs_tested(bounded, "v0.0.3") and not signs_tested([bounded[0], plain[1]], "v0.0.3")
+    assert signs_tested(plain, "v0.0.4")  # which asks no success for its junction test
     without = row(compare(*compared_runs(a[:4], b[:4])), "skill_score")
     assert (without.a, without.reason) == (None, "no route that both drove has a value")
 
