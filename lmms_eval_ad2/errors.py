@@ -54,7 +54,6 @@ EXTRAS = {
     "av": "drive",
     "verifai": "threats",
     "sklearn": "threats",
-    "scenariogeneration": "threats",
     "carla": "carla",
     "ray": "ray",
     "rosbags": "robots",

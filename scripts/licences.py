@@ -20,7 +20,6 @@ STATED = {
     "apsw": "like Zlib, or any OSI-approved licence",
     "hf-transfer": "Apache-2.0",
     "pycocoevalcap": "none in the package; conda-forge: MIT AND BSD-2-Clause",
-    "pyclothoids": "MIT",
     "python-dateutil": "Apache-2.0 OR BSD-3-Clause",
     "rouge": "Apache-2.0",
     "rv-ltl": "none in the package, its index page or its repository",

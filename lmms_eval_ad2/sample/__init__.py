@@ -4,7 +4,8 @@
     records/{ad2_bench,coda_lm,autodrive_qa}.jsonl      one record per line
     version.json                                        version of both, and the libraries that drew the images
 
-These files are written by scripts/sample, which draws the images and derives the records from their ground truth.
+A program drew the images as scenes of known objects and derived the records from them: `scripts/sample` in the history
+of this repository, last in commit 1692f762. None of the pictures is from a data set.
 """
 
 from __future__ import annotations

@@ -115,8 +115,6 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
         "core", "suites", "maps.base", "worlds.base", "agents", "prompts", "runner", "show", "scoring",
         "scenarios",  # imported by the programs that it writes
     },
-    # Compiles the programs and builds their roads, as the worlds do.
-    "threats.openscenario": {"threats", "core", "suites", "maps", "worlds"},
     # Collects frames of drives, labels them and trains on them: above the runner, below cli.
     "learn": {"core", "suites", "maps", "worlds.base", "agents", "prompts", "runner", "scenarios"},
     "show": {"core", "maps.base"},
@@ -159,7 +157,6 @@ HEAVY = {
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
                "closedloop_plugin/carla/world/",
                "closedloop_plugin/threats/search/samplers.py"),
-    "scenariogeneration": ("closedloop_plugin/threats/openscenario/library.py",),
     "verifai": ("closedloop_plugin/threats/search/samplers.py",),
     "sklearn": ("closedloop_plugin/threats/search/bayes.py",),
     "greenlet": ("closedloop_plugin/worlds/bridge/session.py",),

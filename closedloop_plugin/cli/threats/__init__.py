@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.cli.threats import check, export, gallery, generate, search
+from closedloop_plugin.cli.threats import check, gallery, generate, search
 
-PARTS = (generate, check, search, gallery, export)
+PARTS = (generate, check, search, gallery)
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("threats", help="threat scenarios: generate, check, search, show, export")
+    p = subparsers.add_parser("threats", help="threat scenarios: generate, check, search, show")
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
     for part in PARTS:
         part.register(parts)
