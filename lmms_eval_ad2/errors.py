@@ -57,7 +57,6 @@ EXTRAS = {
     "scenariogeneration": "threats",
     "carla": "carla",
     "ray": "ray",
-    "rosbags": "robots",
     "defusedxml": "robots",
     "pyparsing": "robots",
     "decord": "models",
