@@ -33,8 +33,8 @@ from closedloop_plugin.robots.vehicles.base import Vehicle
 from lmms_eval_ad2.errors import Ad2Error
 
 CLOSE_S = 0.5  # for the vehicle to receive the last frames
+_FAILURE = 600  # characters of an error in the state, which is one line of the control socket
 MOTION_S = 0.5  # duration of the motion of each order, from the paper (section 3.2)
-_WORDS = 600  # characters of a reply shown in the state
 
 
 class PlannerServer:
@@ -163,9 +163,7 @@ class PlannerServer:
     def state(self) -> dict[str, Any]:
         """The state for the control socket and for courses, as JSON values."""
         with self._lock:
-            result, words = self._result, ""
-            if result:
-                words = result.error or result.unparsed or " | ".join(result.decision.texts.values())
+            result = self._result
             return {
                 "robot": self.vehicle.name,
                 "state": self._state_name(),
@@ -173,7 +171,7 @@ class PlannerServer:
                 "latched": self._stop,
                 "stands": self._stands,
                 "cycle": result.tick if result else None,
-                "words": words[:_WORDS],
+                "failure": (result.error or "")[:_FAILURE] if result else "",
                 "said": self._vehicle_reason,
             }
 

@@ -178,7 +178,7 @@ def test_a_bad_picture_stops_the_vehicle(picture: bytes) -> None:
     with planning(ScriptedAgent(look)) as (planner, port), connected(port) as vehicle:
         vehicle.send_observation(0, picture=picture)
         answer = vehicle.receive()
-        assert "no whole JPEG" in planner.state()["words"]
+        assert "no whole JPEG" in planner.state()["failure"]
     assert answer is not None and answer[1]["twist"]["vx"] == 0.0
 
 
