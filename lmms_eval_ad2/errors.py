@@ -56,7 +56,6 @@ EXTRAS = {
     "sklearn": "threats",
     "carla": "carla",
     "ray": "ray",
-    "rosbags": "robots",
     "defusedxml": "robots",
     "pyparsing": "robots",
     "decord": "models",

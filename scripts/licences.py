@@ -17,7 +17,6 @@ import lock_file
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "licences.md"
 # Read in the package's licence files, since its metadata names no licence, a file, or several that differ.
 STATED = {
-    "apsw": "like Zlib, or any OSI-approved licence",
     "hf-transfer": "Apache-2.0",
     "pycocoevalcap": "none in the package; conda-forge: MIT AND BSD-2-Clause",
     "python-dateutil": "Apache-2.0 OR BSD-3-Clause",

@@ -12,14 +12,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from closedloop_plugin.core.kept_texts import NAME, TEXT, TEXTS, KeptTexts
 from closedloop_plugin.core.state import Control, InterpretedControl, ModelUsage, Observation
 from closedloop_plugin.runner.decisions import TimedDecision
 from lmms_eval_ad2.numbers import is_whole
-from lmms_eval_ad2.storage.redaction import environment_keys, without_keys
+from lmms_eval_ad2.storage.redaction import environment_keys
 
 FORMAT = 1
-TEXT = 16_000  # characters kept of a text
-TEXTS, NAME = 16, 80  # texts of a decision that are kept, characters of their names
 BLOCK = 1 << 16  # bytes of lines that are compressed together
 LEVEL = 1  # of gzip: higher ones take three times as long and save a fifth
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # json.dumps makes one for every line
@@ -47,9 +46,7 @@ class DecisionLog:
 
     def _line(self, timed: TimedDecision) -> dict[str, Any]:
         decision, interpreted = timed.response.decision, timed.response.interpreted
-        cut: dict[str, int] = {}
-        texts = list(decision.texts.items())[:TEXTS]
-        words = {str(name)[:NAME]: self._text(f"words.{str(name)[:NAME]}", text, cut) for name, text in texts}
+        kept = KeptTexts(self._keys)
         begin, end = timed.applied or (None, None)
         requested = decision.control or (interpreted.control if interpreted else None)
         line = {
@@ -57,10 +54,10 @@ class DecisionLog:
             "t": round(timed.requested / self.hz, 6),
             "tick": timed.requested,
             "seen": None if timed.observation is None else _seen(timed.observation),
-            "words": words,
-            "error": None if decision.error is None else self._text("error", decision.error, cut),
+            "words": kept.answers("words", decision.texts),
+            "error": kept.optional("error", decision.error),
             **_cost(decision.latency_s, decision.usage),
-            "reading": None if interpreted is None else self._reading(interpreted, cut),
+            "reading": None if interpreted is None else _reading(interpreted, kept),
             "control": {
                 "requested": None if requested is None else _numbers(requested),
                 "applied": None if timed.held is None else _numbers(timed.held),
@@ -69,25 +66,18 @@ class DecisionLog:
             },
             "waited_s": _seconds(timed.response.waited_s),
         }
-        return line | ({"cut": cut} if cut else {})
+        return line | ({"cut": kept.cut} if kept.cut else {})
 
-    def _reading(self, interpreted: InterpretedControl, cut: dict[str, int]) -> dict[str, Any]:
-        return {
-            "mode": str(interpreted.mode)[:TEXT],
-            "raw": self._text("raw", interpreted.raw, cut),
-            "reason": None if interpreted.reason is None else self._text("reason", interpreted.reason, cut),
-            "meaning": interpreted.meaning[:NAME],
-            "adapted": [str(name)[:NAME] for name in interpreted.adapted[:TEXTS]],
-            **_cost(interpreted.latency_s, interpreted.usage),
-        }
 
-    def _text(self, name: str, text: object, cut: dict[str, int]) -> str:
-        """The text without keys; of a long one its beginning, with its length in `cut`."""
-        whole = str(text)
-        if len(whole) > TEXT:
-            cut[name] = len(whole)
-        # Keys first: a cut through a key would leave its beginning.
-        return without_keys(whole[: 2 * TEXT], self._keys)[:TEXT]
+def _reading(interpreted: InterpretedControl, kept: KeptTexts) -> dict[str, Any]:
+    return {
+        "mode": str(interpreted.mode)[:TEXT],
+        "raw": kept.text("raw", interpreted.raw),
+        "reason": kept.optional("reason", interpreted.reason),
+        "meaning": interpreted.meaning[:NAME],
+        "adapted": [str(name)[:NAME] for name in interpreted.adapted[:TEXTS]],
+        **_cost(interpreted.latency_s, interpreted.usage),
+    }
 
 
 def _seen(observation: Observation) -> dict[str, Any]:

@@ -1,15 +1,13 @@
-"""`ad2 robot` on the command line: deploy, plan, stop, console, over a real sshd, with the deployed client."""
+"""`ad2 robot` on the command line: deploy, plan, stop, over a real sshd, with the deployed client."""
 
 from __future__ import annotations
 
 import json
-import os
-import pty
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -158,46 +156,6 @@ def test_a_broken_robot_file_does_not_prevent_a_stop(robot: RobotConfig) -> None
     assert "SWITCH THE VEHICLE OFF" in output and "no planner answers" in output and "valid YAML" in output
 
 
-def test_the_console_shows_the_state_and_the_space_bar_stops(robot: RobotConfig) -> None:
-    ad2(robot, "deploy", str(robot.file), "host")
-    with client(robot), planner(robot), terminal(robot) as (keys, screen):
-        until(lambda: "driving" in screen() or "thinking" in screen())
-        wait_until_driving(robot)
-        until(lambda: "last frame" in screen() and "m/s" in screen())
-        os.write(keys, b" ")
-        until(lambda: "STOPPED: key in the console" in screen() and "the vehicle stands" in screen())
-        check_standing(robot)
-        os.write(keys, b"r")
-        wait_until_driving(robot)
-        os.write(keys, b"q")
-
-
-@contextmanager
-def terminal(robot: RobotConfig) -> Iterator[tuple[int, Callable[[], str]]]:
-    """`ad2 robot console` on a pseudo-terminal: its input, and its last screen."""
-    pid, master = pty.fork()
-    if pid == 0:
-        os.execve(BIN / "ad2", ["ad2", "robot", "console", "--robot", str(robot.file)], environment(TERM="vt100"))
-    os.set_blocking(master, False)
-    shown = bytearray()
-
-    def screen() -> str:
-        """The last complete screen."""
-        try:
-            while data := os.read(master, 65536):
-                shown.extend(data)
-        except OSError:
-            pass
-        screens = shown.decode("utf-8", "replace").split("\x1b[H")
-        return screens[-2] if len(screens) > 2 else ""
-
-    try:
-        yield master, screen
-        until(lambda: screen() is not None and os.waitpid(pid, os.WNOHANG) != (0, 0))
-    finally:
-        os.close(master)
-
-
 def test_a_check_finds_what_is_missing_and_moves_nothing(robot: RobotConfig, tmp_path: Path) -> None:
     folder, words = Path(robot.link.folder), ("check", str(robot.file), "--seconds", "1")
     assert "not deployed yet? ad2 robot deploy" in ad2(robot, *words, code=2)
@@ -243,7 +201,6 @@ def test_a_dry_run_prints_everything_but_the_token_and_creates_nothing(robot: Ro
         (["plan", "--robot", "sandbox", "--agent", "straight", "--frames"], "--out DIR"),
         (["plan", "--robot", "sandbox", "--agent", "straight", "--mode", "dcs"], "would have no effect"),
         (["stop", "--robot", "sandbox", "--release"], "no planner answers"),
-        (["console", "--robot", "sandbox"], "needs a terminal"),
     ],
 )
 def test_invalid_arguments_are_reported_in_one_line(words: list[str], message: str, tmp_path: Path) -> None:

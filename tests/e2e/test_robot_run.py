@@ -37,7 +37,7 @@ def test_a_course_prints_its_table_and_writes_its_files(tmp_path: Path, capsys: 
     output = capsys.readouterr().out
     assert "route1 run 1: completed, 100 %" in output and "2/2 = 100 %" in output and "Table 3" in output
     assert "track expert (privileged) + rules" in output and "transport local" in output
-    for kind, suffix in (("tracks", "json"), ("logs", "jsonl"), ("pictures", "png"), ("bags", "bag")):
+    for kind, suffix in (("tracks", "json"), ("logs", "jsonl"), ("pictures", "png")):
         found = sorted(file.name for file in (out / kind).iterdir())
         assert found == [f"route1_run1.{suffix}", f"route6_run1.{suffix}"], kind
     record = lines(out)[0]

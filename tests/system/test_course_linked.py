@@ -209,7 +209,7 @@ class UnwatchedTransport(LinkedTransport):
 
 
 def test_a_stop_from_another_process_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`ad2 robot stop` and the console reach the planner through the context manager `reachable`."""
+    """`ad2 robot stop` reaches the planner through the context manager `reachable`."""
     planners: list[PlannerServer] = []
 
     class StoppedPlanner:

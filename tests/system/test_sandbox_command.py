@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from support.robots import ros_master
 from support.running import kill_on_error
 
@@ -26,15 +24,6 @@ raise SystemExit(args.func(args))
 """
 
 
-def test_a_picture_needs_no_ros(tmp_path: Path) -> None:
-    env = {**os.environ, "AD2_ROS_PATH": str(tmp_path / "none")}
-    words = [sys.executable, "-c", COMMAND, "sandbox", "--picture", "out/sheet.png"]
-    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    with Image.open(tmp_path / "out/sheet.png") as image:
-        assert image.size > (1000, 1000)
-
-
 def test_missing_ros_is_reported_with_the_install_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from closedloop_plugin.cli.robot import sandbox
 
@@ -43,18 +32,15 @@ def test_missing_ros_is_reported_with_the_install_script(monkeypatch: pytest.Mon
         sandbox.run(sandbox.RobotSandboxOptions())
 
 
-@pytest.mark.parametrize(
-    ("words", "told"), [(("--picture", "."), "a folder; name a file"), (("--port", "70000"), "--port 70000: from 0")]
-)
-def test_a_mistake_is_reported_before_anything_starts(words: tuple[str, str], told: str) -> None:
+def test_a_mistake_is_reported_before_anything_starts() -> None:
     import argparse
 
     from closedloop_plugin.cli.robot import sandbox
 
     parser = argparse.ArgumentParser()
     sandbox.register(parser.add_subparsers())
-    args = parser.parse_args(["sandbox", *words])
-    with pytest.raises(Ad2Error, match=told):
+    args = parser.parse_args(["sandbox", "--port", "70000"])
+    with pytest.raises(Ad2Error, match="--port 70000: from 0"):
         args.func(args)
 
 

@@ -169,7 +169,6 @@ HEAVY = {
     "rospy": ("closedloop_plugin/robots/sandbox/node.py", "closedloop_plugin/robots/onboard/ros1.py",
               "closedloop_plugin/robots/course/transports/ground_truth_node.py"),
     "rclpy": ("closedloop_plugin/robots/onboard/ros2.py",),
-    "rosbags": ("closedloop_plugin/robots/course/",),
 }  # fmt: skip
 
 

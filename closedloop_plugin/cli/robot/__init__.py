@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.cli.robot import check, console, deploy, plan, run, sandbox, stop
+from closedloop_plugin.cli.robot import check, deploy, plan, run, sandbox, stop
 
-PARTS = (plan, run, stop, deploy, check, sandbox, console)
+PARTS = (plan, run, stop, deploy, check, sandbox)
 
 
 def register(subparsers: Any) -> None:

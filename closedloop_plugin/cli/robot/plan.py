@@ -23,8 +23,7 @@ EXAMPLES = """examples:
   ad2 robot plan --robot limo-ackermann --agent endpoint:qwen@http://gpu7:8000/v1
   ad2 robot plan --robot my_limo.yaml --agent lmms:qwen2_5_vl,pretrained=... --interpreter endpoint:... --mode dcs
   ad2 robot plan --robot limo-ackermann --agent straight --out out/limo --frames
-in other terminals (docs/robots-link.md):
-  ad2 robot console --robot limo-ackermann       camera, replies and motions; the space bar stops it
+in another terminal (docs/robots-link.md):
   ad2 robot stop --robot limo-ackermann          emergency stop
 
 exit code: 0 ended by Ctrl-C or SIGTERM (the vehicle is ordered to stop), 2 invalid arguments"""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from closedloop_plugin.cli.drive.options import DriverOptions
 from closedloop_plugin.cli.robot.plan import VehicleDriverOptions
 from closedloop_plugin.cli.robot.vehicle import planner_socket, robot_of, token_file
-from lmms_eval_ad2.errors import Ad2Error, install_command
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, fixed, identity_of, option
 from lmms_eval_ad2.printed import show
 
@@ -106,7 +106,6 @@ def run(options: RobotRunOptions) -> int:
     from closedloop_plugin.robots.course.published import published
     from closedloop_plugin.robots.course.records import SegmentRunStore, by_course
     from closedloop_plugin.robots.course.report import render
-    from closedloop_plugin.robots.course.rosbag import available
     from closedloop_plugin.robots.course.runner import names, run_course
     from lmms_eval_ad2.storage.identity import check_folder, check_identity, write_run
     from lmms_eval_ad2.storage.lock import lock_folder
@@ -128,8 +127,6 @@ def run(options: RobotRunOptions) -> int:
         render(by_course(records, names(plan.segments)), names(plan.segments), published(), markdown=options.markdown)
     )
     print(f"top views in {options.out / 'pictures'}, one line per run in {options.out / 'episodes.jsonl'}")
-    if not available():
-        print(f"no rosbags were written: {install_command('robots')}")
     return 1 if any(r.retryable for r in records) else 0
 
 

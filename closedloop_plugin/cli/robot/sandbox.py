@@ -1,10 +1,9 @@
-"""`ad2 robot sandbox`: run a ROS master and a simulated vehicle on the sandbox floor, or draw the floor."""
+"""`ad2 robot sandbox`: run a ROS master and a simulated vehicle on the sandbox floor."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.options import add_command, option
@@ -19,7 +18,6 @@ class RobotSandboxOptions:
     robot: str = option("vehicle (default: sandbox)", default="sandbox", metavar="FILE|NAME")
     port: int = option("port of the ROS master (default 0: a free one)", default=0, metavar="N", least=0, most=65535)
     mode: int | None = option("mode in the status messages (default: the robot's own)", default=None, metavar="N")
-    picture: Path | None = option("only draw floor, segments and views; needs no ROS", default=None, metavar="PNG")
 
 
 def register(subparsers: Any) -> None:
@@ -33,20 +31,11 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: RobotSandboxOptions) -> int:
-    from closedloop_plugin.robots.vehicles.robot_config import find_robot
-    from lmms_eval_ad2.errors import Ad2Error
-
-    robot = find_robot(options.robot)
-    if options.picture:
-        if options.picture.is_dir():
-            raise Ad2Error(f"--picture {options.picture}: a folder; name a file in it, such as sheet.png")
-        from closedloop_plugin.robots.sandbox.overview import draw_overview
-
-        print(f"written: {draw_overview(robot.vehicle, options.picture)}")
-        return 0
     from closedloop_plugin.robots.sandbox.node_process import SandboxNodeProcess
     from closedloop_plugin.robots.transport.ros import RosMaster
+    from closedloop_plugin.robots.vehicles.robot_config import find_robot
 
+    robot = find_robot(options.robot)
     with RosMaster(options.port) as master:
         node = SandboxNodeProcess(master, robot.file, options.mode)
         try:

@@ -5,7 +5,6 @@
     DIR/episodes.jsonl                    one SegmentRunRecord per line; of two lines for one run the later counts
     DIR/tracks/<segment>_run<k>.json      planned and driven path, for the picture
     DIR/logs/<segment>_run<k>.jsonl       one line per cycle: observation, reply, control, actuation
-    DIR/bags/<segment>_run<k>.bag         the same as a rosbag, if the library is installed
     DIR/pictures/<segment>_run<k>.png     top view
 
 For each run the other files are written first (temporary name, fsync, rename), then its line (append, fsync): a line

@@ -8,12 +8,14 @@ from enum import StrEnum
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.robots.course.route_hint import REACH_M
 from closedloop_plugin.robots.sandbox.track import Footprint, SandboxTrack
+from lmms_eval_ad2.printed import shortened
 
 END_M = 0.02  # a path counts as completed this near to its end; the vehicle is ten times as long
 # A run is too slow after EXTRA_DECISIONS + length / M_PER_DECISION decisions: 0.025 m is half a second at 5 cm/s.
 # Decisions are counted, not seconds, because the latency of a model is not a fault of its driving.
 M_PER_DECISION = 0.025
 EXTRA_DECISIONS = 20
+WHAT = 500  # characters of a reason, which may be the message of a model's server
 
 
 class SegmentEndReason(StrEnum):
@@ -78,6 +80,6 @@ class SegmentReferee:
             self.stop(SegmentEndReason.SLOW, f"not there after {max_decisions(self.path.length)} decisions")
 
     def stop(self, end: SegmentEndReason, what: str = "") -> None:
-        """End the run; only the first end counts."""
+        """End the run; only the first end counts. Of a long `what` the middle is left out."""
         if self.end is None:
-            self.end, self.what = end, what
+            self.end, self.what = end, shortened(what, WHAT)

@@ -15,7 +15,6 @@ import numpy as np
 
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
 from closedloop_plugin.robots.course.referee import SegmentReferee
-from closedloop_plugin.robots.course.rosbag import available, write_bag
 from closedloop_plugin.robots.course.route_hint import Pose
 from closedloop_plugin.robots.sandbox.track import Footprint, SandboxTrack, TrackSegment
 from closedloop_plugin.show.robot_view import robot_view
@@ -153,7 +152,7 @@ def _record(
 def track_record(
     plan: CoursePlan, segment: TrackSegment, record: SegmentRunRecord, trace: CourseRunTrace
 ) -> dict[str, Any]:
-    """The content of a file in tracks/, from which picture and rosbag are made."""
+    """The content of a file in tracks/, from which the picture is drawn."""
     track, foot = plan.track, plan.footprint
     return {
         "format": 1,
@@ -179,8 +178,6 @@ def _write(folder: Path, drive: Mapping[str, Any], record: SegmentRunRecord) -> 
     with atomic_write(folder / "logs" / f"{record.name}.jsonl") as out:
         out.writelines(json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n" for line in drive["cycles"])
     robot_view(drive, folder / "pictures" / f"{record.name}.png")
-    if available():
-        write_bag(drive, folder / "bags" / f"{record.name}.bag")
 
 
 def names(segments: Sequence[TrackSegment]) -> list[str]:

@@ -11,12 +11,13 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest
+from closedloop_plugin.core.kept_texts import NAME, KeptTexts
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import COAST, Control, Decision, InterpretedControl, Observation, RouteCommand
 from closedloop_plugin.interpreters.applied_control import verdict
@@ -25,6 +26,7 @@ from closedloop_plugin.robots.vehicles.base import Actuation, Vehicle
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.image_files import open_image
 from lmms_eval_ad2.shown_image import shown_rgb
+from lmms_eval_ad2.storage.redaction import environment_keys, without_keys
 
 CAMERA = "front"  # name of the vehicle's only camera for agents and interpreters
 AHEAD_M = 8.0  # distance of the default target point straight ahead, without a course; full-size metres
@@ -47,7 +49,10 @@ class VehicleObservation:
 
 @dataclass(frozen=True, kw_only=True)
 class CycleResult:
-    """The outcome of one cycle. `error`: no usable decision; `unparsed`: why the text could not be interpreted."""
+    """The outcome of one cycle. `error`: no usable decision; `unparsed`: why the text could not be interpreted.
+
+    Its texts are those that logs keep (core/kept_texts.py); `cut`: whole lengths of the cut ones, by field of `log()`.
+    """
 
     seq: int
     tick: int  # of the episode, from 0
@@ -60,6 +65,7 @@ class CycleResult:
     error: str | None = None
     unparsed: str | None = None
     thinking_s: float = 0.0  # wall time of agent and interpreter
+    cut: Mapping[str, int] = field(default_factory=dict)
 
     def order(self) -> dict[str, Any]:
         """Control and actuation, as in a `cmd` frame and in the logs."""
@@ -74,7 +80,7 @@ class CycleResult:
             "raw": interpreted.raw if interpreted else "", "mode": interpreted.mode if interpreted else "",
             "error": self.error, "unparsed": self.unparsed, **self.order(), "thinking_s": round(self.thinking_s, 5),
             "meaning": interpreted.meaning if interpreted else "", "fast": _cost(self.decision),
-            "slow": _cost(interpreted) if interpreted else None,
+            "slow": _cost(interpreted) if interpreted else None, **({"cut": dict(self.cut)} if self.cut else {}),
         }  # fmt: skip
 
 
@@ -136,7 +142,7 @@ class DecisionCycle:
             self.begin("drive")
         request = DecisionRequest(self._episode or "", self._observation(obs), applied=self._applied)
         started = time.perf_counter()
-        decision, interpreted = self._decision(request)
+        decision, interpreted, cut = self._decision(request)
         spent = time.perf_counter() - started
         control, error, unparsed = verdict(decision, interpreted, self.profile, request.observation.speed)
         self._count(error, unparsed, interpreted)
@@ -155,6 +161,7 @@ class DecisionCycle:
             error=error,
             unparsed=unparsed,
             thinking_s=spent,
+            cut=cut,
         )
 
     def _observation(self, obs: VehicleObservation) -> Observation:
@@ -178,16 +185,18 @@ class DecisionCycle:
             speed_limit=self.vehicle.limits.speed * scale,
         )
 
-    def _decision(self, request: DecisionRequest) -> tuple[Decision, InterpretedControl | None]:
+    def _decision(self, request: DecisionRequest) -> tuple[Decision, InterpretedControl | None, dict[str, int]]:
+        """Decision and reading with the texts that logs keep, and the lengths of those that were cut."""
         try:
             (decision,) = self.agent.decide([request])
             decision = decision.storable()
             if decision.error is not None or decision.control is not None or self.interpreter is None:
-                return decision, None
+                return _kept(decision, None)
             (interpreted,) = self.interpreter.interpret([(request, decision)])
-            return decision, interpreted.storable()
+            return _kept(decision, interpreted.storable())
         except Exception as exc:  # any failure must become a command to stand
-            return Decision(error=f"{type(exc).__name__}: {' '.join(str(exc).split())[:200]}").storable(), None
+            text = without_keys(" ".join(str(exc).split()), environment_keys())[:200]
+            return Decision(error=f"{type(exc).__name__}: {text}").storable(), None, {}
 
     def _count(self, error: str | None, unparsed: str | None, interpreted: InterpretedControl | None) -> None:
         self.counts["decisions"] += 1
@@ -201,6 +210,23 @@ class DecisionCycle:
             name = f"unparsed: {unparsed.splitlines()[0][:60]}"
             known = [k for k in self.counts if k.startswith("unparsed: ")]
             self.counts[name if name in known or len(known) < _REASONS else "unparsed: other"] += 1
+
+
+def _kept(
+    decision: Decision, interpreted: InterpretedControl | None
+) -> tuple[Decision, InterpretedControl | None, dict[str, int]]:
+    kept = KeptTexts(environment_keys())
+    decision = replace(
+        decision, texts=kept.answers("texts", decision.texts), error=kept.optional("error", decision.error)
+    )
+    if interpreted is not None:
+        interpreted = replace(
+            interpreted,
+            raw=kept.text("raw", interpreted.raw),
+            reason=kept.optional("unparsed", interpreted.reason),
+            meaning=interpreted.meaning[:NAME],
+        )
+    return decision, interpreted, kept.cut
 
 
 class LazyCameraImages:

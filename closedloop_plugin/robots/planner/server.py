@@ -33,8 +33,8 @@ from closedloop_plugin.robots.vehicles.base import Vehicle
 from lmms_eval_ad2.errors import Ad2Error
 
 CLOSE_S = 0.5  # for the vehicle to receive the last frames
+_FAILURE = 600  # characters of an error in the state, which is one line of the control socket
 MOTION_S = 0.5  # duration of the motion of each order, from the paper (section 3.2)
-_WORDS = 600  # characters of a reply shown in the state
 
 
 class PlannerServer:
@@ -75,7 +75,6 @@ class PlannerServer:
         self._stop: str | None = None  # reason of the latched stop
         self._stands = False  # the vehicle has confirmed the stop
         self._vehicle_reason = ""
-        self._seen_at: float | None = None
         self._result: CycleResult | None = None
         self._thinking = self._closed = False
         self._driving = threading.Lock()  # guards the cycle
@@ -162,26 +161,18 @@ class PlannerServer:
             self.cycle.finish()
 
     def state(self) -> dict[str, Any]:
-        """The state for console, `ad2 robot stop` and logs, as JSON values."""
+        """The state for the control socket and for courses, as JSON values."""
         with self._lock:
-            result, now = self._result, time.monotonic()
-            words = ""
-            if result:
-                words = result.error or result.unparsed or " | ".join(result.decision.texts.values())
+            result = self._result
             return {
                 "robot": self.vehicle.name,
                 "state": self._state_name(),
                 "connected": self._session is not None,
                 "latched": self._stop,
                 "stands": self._stands,
-                "frame_age_s": None if self._seen_at is None else round(now - self._seen_at, 3),
                 "cycle": result.tick if result else None,
-                "words": words[:_WORDS],
-                "order": result.order() if result else None,
-                "thinking_s": result.thinking_s if result else None,
+                "failure": (result.error or "")[:_FAILURE] if result else "",
                 "said": self._vehicle_reason,
-                # Copies, because other threads count meanwhile.
-                "counts": dict(self.journal.counts.copy() + self.cycle.counts.copy()),
             }
 
     def _state_name(self) -> str:
@@ -300,10 +291,10 @@ class PlannerServer:
                 self.journal.event("refused", "replayed", seq=header["seq"], session=session.id)
                 return
             self._last_seq = self._open = header["seq"]
-            self._seen_at = time.monotonic()
             if self._stop is not None:
                 self._cancel_open()
                 return
             seen = {name: header.get(name) for name in ("odom", "status", "motion")}
-            self._waiting = session, VehicleObservation(header["seq"], header["stamp"], blob, **seen), self._seen_at
+            obs = VehicleObservation(header["seq"], header["stamp"], blob, **seen)
+            self._waiting = session, obs, time.monotonic()
             self._changed.notify_all()

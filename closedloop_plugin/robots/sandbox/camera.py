@@ -178,22 +178,22 @@ def _draw_box(image: np.ndarray, lens: FloorCameraPose, box: TrackObstacle) -> N
             lens.fill(image, corners, (r, g, b))
 
 
-def floor_picture(track: SandboxTrack, per_m: int = PER_M) -> np.ndarray:
-    """The floor seen from above, y up: (rows, columns, 3) uint8 RGB."""
-    w, h = (round(side * per_m) for side in track.size)
+def floor_picture(track: SandboxTrack) -> np.ndarray:
+    """The floor seen from above, y up: (rows, columns, 3) uint8 RGB, PER_M pixels per metre."""
+    w, h = (round(side * PER_M) for side in track.size)
     image = np.empty((h, w, 3), np.uint8)
     image[:] = GRASS
-    left, right = (_fixed(line, track, per_m) for line in (track.left, track.right))
+    left, right = (_fixed(line, track) for line in (track.left, track.right))
     cv2.fillPoly(image, [left, right], LANE, cv2.LINE_AA, 4)
     for line in (left, right):
-        cv2.polylines(image, [line], True, LINE, round(LINE_WIDTH * per_m), cv2.LINE_AA, 4)
+        cv2.polylines(image, [line], True, LINE, round(LINE_WIDTH * PER_M), cv2.LINE_AA, 4)
     # Grain, so that motion is visible in images of the plain floor.
     grain = np.random.default_rng(5).normal(0.0, 6.0, (h // 8, w // 8)).astype(np.float32)
     wide = cv2.resize(grain, (w, h), interpolation=cv2.INTER_CUBIC)[..., None]
     return np.clip(image + wide, 0, 255).astype(np.uint8)
 
 
-def _fixed(line: np.ndarray, track: SandboxTrack, per_m: int) -> np.ndarray:
+def _fixed(line: np.ndarray, track: SandboxTrack) -> np.ndarray:
     """Metres -> pixels, in OpenCV's fixed-point format with 4 fractional bits."""
-    xy = np.column_stack([line[:, 0], track.size[1] - line[:, 1]]) * per_m - 0.5
+    xy = np.column_stack([line[:, 0], track.size[1] - line[:, 1]]) * PER_M - 0.5
     return np.rint(xy * 16).astype(np.int32)

@@ -181,7 +181,7 @@ def _twist(message: Any) -> Twist:
 
 @cache
 def _status_type() -> Any:
-    """limo_base/LimoStatus, generated from its definition as rosbag does, because no Debian package has it."""
+    """limo_base/LimoStatus, generated from its definition, because no Debian package has it."""
     from genpy.dynamic import generate_dynamic
 
     made = generate_dynamic(STATUS_TYPE, STATUS_TEXT)[STATUS_TYPE]

@@ -224,7 +224,7 @@ class Rig:
         return pid
 
     def request(self, do: str) -> dict[str, Any]:
-        """Send the request `do` as a console does; returns the planner's state."""
+        """Send the request `do` to the control socket; returns the planner's state."""
         return control_socket.send_request(control_socket.socket_path(self.home / "robots", self.robot.name), do)
 
     def ad2(self, *words: str) -> subprocess.CompletedProcess[str]:

@@ -21,6 +21,15 @@ from lmms_eval_ad2.errors import Ad2Error, require
 
 
 def main() -> int:
+    try:
+        _serve()
+    except Ad2Error as exc:
+        print(exc, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _serve() -> None:
     uri = os.environ.get("ROS_MASTER_URI", "")
     if not uri or master_pid(uri) is None:
         raise Ad2Error(f"no ROS master answers at {uri or 'ROS_MASTER_URI (not set)'}")
@@ -36,7 +45,6 @@ def main() -> int:
         x, y, yaw = json.loads(line)
         placement.publish(Pose2D(x, y, yaw))
     rospy.signal_shutdown("the course ends")
-    return 0
 
 
 def _print_pose(message: Any) -> None:

@@ -142,7 +142,7 @@ class LinkedTransport:
             state = planner.state()
             if planner.cycle.failures >= FAILURES_MAX:
                 run.referee.stop(
-                    SegmentEndReason.AGENT, f"{FAILURES_MAX} failures in a row, the last: {state['words']}"
+                    SegmentEndReason.AGENT, f"{FAILURES_MAX} failures in a row, the last: {state['failure']}"
                 )
             elif state["latched"] is not None:
                 raise Ad2Error(f"stopped: {state['latched']}. The same command continues with this run")

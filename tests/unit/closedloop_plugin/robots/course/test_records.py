@@ -1,4 +1,4 @@
-"""The output of a course: records, table, published figures, rosbag, picture."""
+"""The output of a course: records, table, published figures, picture."""
 
 from __future__ import annotations
 
@@ -150,36 +150,7 @@ def test_the_reported_contradictions_follow_from_the_published_figures() -> None
     assert len(table.contradictions) == 2
 
 
-# The bag and the picture.
-
-
-def test_a_bag_contains_poses_commands_and_cycles(tmp_path: Path) -> None:
-    pytest.importorskip("rosbags")
-    from rosbags.rosbag1 import Reader
-    from rosbags.typesys import Stores, get_typestore
-
-    from closedloop_plugin.robots.course.rosbag import write_bag
-
-    store = get_typestore(Stores.ROS1_NOETIC)
-    found: dict[str, list[Any]] = {}
-    with Reader(write_bag(DRIVE, tmp_path / "bags" / "x.bag")) as reader:
-        for connection, stamp, raw in reader.messages():
-            found.setdefault(connection.topic, []).append((stamp, store.deserialize_ros1(raw, connection.msgtype)))
-    assert len(found["/odom"]) == 100 and found["/odom"][0][0] == 1_000_000_000
-    assert found["/odom"][50][1].pose.pose.position.x == pytest.approx(0.8)
-    assert found["/cmd_vel"][0][1].linear.x == pytest.approx(0.2) and found["/cmd_vel"][0][1].angular.z == 0.1
-    assert found["/cmd_str"][0][1].data == "left"
-    assert json.loads(found["/ad2/cycle"][1][1].data)["texts"] == {"action": "turn"}
-    assert [f.name for f in (tmp_path / "bags").iterdir()] == ["x.bag"]
-
-
-def test_an_existing_bag_is_replaced(tmp_path: Path) -> None:
-    pytest.importorskip("rosbags")
-    from closedloop_plugin.robots.course.rosbag import write_bag
-
-    file = tmp_path / "x.bag"
-    first = write_bag(DRIVE, file).stat().st_size
-    assert write_bag({**DRIVE, "poses": DRIVE["poses"][:10]}, file).stat().st_size < first
+# The picture.
 
 
 def test_the_top_view_marks_the_end_of_a_failed_run(tmp_path: Path) -> None:

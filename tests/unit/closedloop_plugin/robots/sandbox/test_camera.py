@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from closedloop_plugin.robots.sandbox.camera import LINE, ROOM, FloorCamera, FloorCameraMount, floor_picture
-from closedloop_plugin.robots.sandbox.overview import draw_overview
+from closedloop_plugin.robots.sandbox.camera import LINE, PER_M, ROOM, FloorCamera, FloorCameraMount, floor_picture
 from closedloop_plugin.robots.sandbox.scene import VIEWS, SandboxScene
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
@@ -114,13 +112,7 @@ def test_every_platform_has_a_camera() -> None:
 
 
 def test_the_floor_from_above_has_its_first_row_at_the_top() -> None:
-    picture = floor_picture(TRACK, 100)
-    assert picture.shape == (300, 400, 3)
+    picture = floor_picture(TRACK)
+    assert picture.shape == (3 * PER_M, 4 * PER_M, 3)
     x, y, _ = TRACK.lap.pose(0.5, TRACK.half_width)
-    assert is_line(picture[round(300 - y * 100), round(x * 100)])
-
-
-def test_the_overview_is_a_png(tmp_path: Path) -> None:
-    file = draw_overview(VEHICLES["jetbot-waveshare"], tmp_path / "new" / "sheet.png")
-    with Image.open(file) as image:
-        assert image.format == "PNG" and image.width == 1200 and image.height > 900
+    assert is_line(picture[round((3.0 - y) * PER_M), round(x * PER_M)])

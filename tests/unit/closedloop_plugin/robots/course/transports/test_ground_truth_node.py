@@ -39,3 +39,24 @@ def test_a_pose_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_pose_after_the_end_of_the_course_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", ClosedPipe())
     ground_truth_node._print_pose(ODOMETRY)
+
+
+@pytest.mark.parametrize("uri", ["", "nonsense", pytest.param("http://127.0.0.1:1/", marks=pytest.mark.integration)])
+def test_without_a_ros_master_it_ends_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], uri: str
+) -> None:
+    monkeypatch.setenv("ROS_MASTER_URI", uri)
+    assert ground_truth_node.main() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("no ROS master answers at") and (uri or "not set") in line
+
+
+def test_without_rospy_it_ends_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(ground_truth_node, "master_pid", lambda uri: 1)
+    monkeypatch.setenv("ROS_MASTER_URI", "http://127.0.0.1:1/")
+    monkeypatch.setitem(sys.modules, "rospy", None)
+    assert ground_truth_node.main() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "rospy" in line
