@@ -109,16 +109,17 @@ def main() -> int:
     found["standard"] = standard_failures(out / f"{FUSERS[0]}{args.rounds}" / "target" / "standard", routes)
     print(report(name, routes, found, args.rounds))
     if args.rounds == args.attempts == 1 and args.suite == SUITE:
-        keep(name, found)
+        keep(name, found, json.loads((out / f"{FUSERS[0]}1" / "suite.json").read_text("utf-8"))["asked"])
         insert(PAGE, {"failures": table(read())})
     return 0
 
 
-def keep(target: str, found: Mapping[str, Mapping[str, RouteFailures]]) -> None:
-    """Replace the target's figures in FIGURES."""
+def keep(target: str, found: Mapping[str, Mapping[str, RouteFailures]], asked: Mapping[str, Any]) -> None:
+    """Replace the target's figures in FIGURES. `asked`: of the suite, with version and commit."""
     figures = json.loads(FIGURES.read_text("utf-8")) if FIGURES.is_file() else {}
     rows = {name: {route: astuple(row) for route, row in one.items()} for name, one in found.items()}
-    figures[target] = {"version": code_label(), "date": date.today().isoformat(), "found": rows}
+    label = code_label(asked["version"], asked["commit"])
+    figures[target] = {"version": label, "date": date.today().isoformat(), "found": rows}
     with atomic_write(FIGURES) as file:  # a line per fuser
         lines = [f'"{key}": {json.dumps(value)}' for key, value in figures.items()]
         file.write("{\n" + ",\n".join(lines) + "\n}\n")
