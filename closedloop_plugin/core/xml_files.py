@@ -20,6 +20,11 @@ class MapError(Ad2Error):
 
     def __init__(self, file: object, reader: str, problem: str) -> None:
         super().__init__(f"{file}: {reader} cannot use this map: {problem}")
+        self.file, self.reader, self.problem = file, reader, problem
+
+    def of_user(self, user: str, file: object, way_out: str) -> MapError:
+        """The error of what uses the map, a route or a line of a program, with the user's own file and the way out."""
+        return MapError(f"{user}: {file or self.file}", self.reader, f"{self.problem}; {way_out}")
 
 
 def xml_bytes(file: Path, kind: str, most: int) -> bytes:

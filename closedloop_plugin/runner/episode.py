@@ -121,10 +121,11 @@ class Episode:
             end, reason = yield from self._drive()
             fault = self.controls.fault if end is EndReason.AGENT_FAILED else None
         except (InvalidScene, Ad2Error) as exc:
-            if isinstance(exc, Ad2Error) and not self.task.one_of_many:
-                raise  # a wrong program of a suite does not end the run
-            end, reason = EndReason.INVALID, str(exc)
             fault = EpisodeFault.MAP if fault_of(exc) is EpisodeFault.MAP else EpisodeFault.PROGRAM
+            of_route = fault is EpisodeFault.MAP and self.task.setup.route is not None
+            if isinstance(exc, Ad2Error) and not (self.task.one_of_many or of_route):
+                raise  # neither a wrong program of a suite nor the map of one of its routes ends the run
+            end, reason = EndReason.INVALID, str(exc)
         return self._result(end, reason, fault, time.perf_counter() - started)
 
     def _drive(self) -> Generator[DecisionRequest, DecisionResponse, tuple[EndReason, str]]:

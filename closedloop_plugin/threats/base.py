@@ -8,21 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import GroundTruth, Observation
-from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.threats.transcript import InterviewMoment, StageAnswer, ThreatAttempt, ThreatTranscript
-
-
-@dataclass(frozen=True)
-class DrivenState:
-    """A state that the target reached on its route: what it observed there, and the ground truth."""
-
-    route: Route
-    observation: Observation
-    truth: GroundTruth
-    road: RoadMap
 
 
 @dataclass(frozen=True)
@@ -40,11 +26,6 @@ class Interviewee(Protocol):
     """The target. `source`: "said" for a model's own answers, "observed" for a driver that does not use language."""
 
     source: Literal["said", "observed"]
-
-    @property
-    def observer(self) -> FactoryRecipe | None:
-        """Of a driver without words: makes the StateObserver in its world process; see driven/recorder.py."""
-        ...
 
     def answer(self, scenes: Sequence[InterviewScene]) -> list[list[StageAnswer]]:
         """Answers for each scene at transcript.STAGES, in order.

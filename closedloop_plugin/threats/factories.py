@@ -40,9 +40,7 @@ def make_interviewee(
     if kind in MODELS and colon:
         backend = make_backend(with_token_limit(agent_spec, ANSWER_TOKENS), cache=cache, seed=seed)
         return ModelInterviewee(backend, texts, profile, cameras)
-    # A driver whose texts go through an interpreter has no control of its own to probe.
-    recipe = driver.agent_recipe if driver.interpreter is None else None
-    return ObservedInterviewee(agent_spec.strip(), driver.agent, recipe)
+    return ObservedInterviewee(agent_spec.strip(), driver.agent)
 
 
 def make_fuser(spec: str, *, texts: PromptTexts, cache: Path | None, seed: int, repairs: int = 3) -> Fuser:

@@ -87,7 +87,7 @@ def _interviews(job: ThreatGenerationConfig, folder: ThreatFolder, interviewee: 
         print(f"{done} of {len(job.routes)} routes already have an interview; {len(missing)} missing", flush=True)
     if not missing:
         return {}
-    logs, failed = job.drives().standard(missing, job.moments, job.frames, job.cameras, interviewee.observer)
+    logs, failed = job.drives().standard(missing, job.moments, job.frames, job.cameras)
     driven = [DrivenRoute(route, log) for route, log in logs.items()]
     silent = interview(routes=driven, interviewee=interviewee, folder=job.folder, keep=folder.keep, quiet=job.quiet)
     return {**failed, **silent}

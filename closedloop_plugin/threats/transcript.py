@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from closedloop_plugin.threats.driven.summary import DriverReply, DriveSummary, ProbedReactions
+from closedloop_plugin.threats.driven.summary import DriverReply, DriveSummary
 from closedloop_plugin.threats.search.objective import closeness
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
@@ -23,7 +23,7 @@ class _StrictModel(BaseModel):
 
 
 class StageAnswer(_StrictModel):
-    """Answer of one stage. `question`: the prompt, or what was observed; `error`: why there is no answer."""
+    """Answer of one stage. `question`: the prompt, or why none was asked; `error`: why there is no answer."""
 
     stage: Stage
     question: str
@@ -37,7 +37,7 @@ class InterviewMoment(_StrictModel):
 
     `frames`: image files relative to the suite's folder, by frame (the earliest first), then by camera; `frame_s`: the
     times. `target`: the next route point, m forward and to the left. `replies`: what the target itself had said until
-    then. `reactions`: of a driver without words, in this state.
+    then. The `reactions` of versions that probed drivers without words are not read.
     """
 
     time_s: float = 0.0
@@ -49,12 +49,16 @@ class InterviewMoment(_StrictModel):
     frames: list[str] = []
     frame_s: list[float] = []
     replies: list[DriverReply] = []
-    reactions: ProbedReactions | None = None
     answers: list[StageAnswer] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_reactions(cls, value: Any) -> Any:
+        return {k: v for k, v in value.items() if k != "reactions"} if isinstance(value, dict) else value
 
 
 class InterviewRecord(_StrictModel):
-    """`source`: "said" (a model's own answers) or "observed" (our description of a driver without language).
+    """`source`: "said" (a model's own answers) or "observed" (of a driver without language only the drive is known).
 
     `drive`: the episode on which the moments lie. Transcripts of versions without a drive are read as one moment at
     standstill.

@@ -161,7 +161,7 @@ HEAVY = {
     "sklearn": ("closedloop_plugin/threats/search/bayes.py",),
     "greenlet": ("closedloop_plugin/worlds/bridge/session.py",),
     "carla": ("closedloop_plugin/carla/", "closedloop_plugin/worlds/recipes.py",
-              "closedloop_plugin/cli/threats/check.py"),
+              "closedloop_plugin/cli/threats/check.py", "closedloop_plugin/cli/scenic/check.py"),
     "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/show/",
             "closedloop_plugin/robots/sandbox/", "closedloop_plugin/robots/onboard/jpeg.py"),
     "av": ("closedloop_plugin/show/",),

@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   ad2 scenic check mine.scenic                          a program that names its route or its map
   ad2 scenic check mine.scenic --route demo:103         on another route
   ad2 scenic check mine.scenic --set due=1.8 --seed 3   another draw
+  ad2 scenic check mine.scenic --carla-model            does it compile for --world carla, too?
 
 To drive it: ad2 drive run --scenario FILE --agent expert --out RUN. To check that its actors act, and that a good
 driver survives: ad2 threats check FILE.
@@ -43,6 +44,7 @@ class ScenicCheckOptions:
         "value of a free parameter; may be repeated", default=(), metavar="NAME=VALUE", repeated=True
     )
     seed: int = option("seed of the draw (default 0)", default=0, metavar="S")
+    carla_model: bool = option("also compile with Scenic's CARLA model (no server)", default=False)
     out: Path | None = option("file of the picture (default: FILE.png)", default=None, metavar="PICTURE.png")
 
 
@@ -57,8 +59,10 @@ def run(options: ScenicCheckOptions) -> int:
     from closedloop_plugin.suites.lookup import data_home
     from closedloop_plugin.worlds.base import InvalidScene, WorldError
     from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.errors import Ad2Error, require
 
+    if options.carla_model:
+        require("carla", "its Scenic model")
     setup = _setup(options)
     out = options.out or options.file.with_suffix(".png")
     if out.suffix != ".png":
@@ -72,6 +76,8 @@ def run(options: ScenicCheckOptions) -> int:
         show("\n".join(shown + _notes(setup, domains)))
         show(f"picture     {_picture(world, truth, first.images(CAMERA), out)}")
         stuck = next((name for _, name in truth.events if name.startswith("no way: ")), None)
+        if options.carla_model:
+            _compile_for_carla(setup)
     except (InvalidScene, WorldError) as exc:
         raise Ad2Error(str(exc)) from exc
     finally:
@@ -79,6 +85,20 @@ def run(options: ScenicCheckOptions) -> int:
     if stuck:
         show(f"the scene leaves the ego {stuck}")
     return 1 if stuck else 0
+
+
+def _compile_for_carla(setup: EpisodeSetup) -> None:
+    """Report that the program compiles with CARLA's model. Raises Ad2Error that names this model."""
+    from closedloop_plugin.suites.lookup import data_home
+    from closedloop_plugin.worlds.base import InvalidScene
+    from closedloop_plugin.worlds.bridge.carla_compilation import compile_for_carla
+    from lmms_eval_ad2.errors import Ad2Error
+
+    try:
+        compile_for_carla(setup, data_home() / "maps")
+    except (InvalidScene, Ad2Error) as exc:
+        raise Ad2Error(f"with Scenic's CARLA model: {exc}") from exc
+    show("CARLA       compiles with Scenic's CARLA model, too")
 
 
 def _setup(options: ScenicCheckOptions) -> EpisodeSetup:

@@ -222,13 +222,14 @@ def _under_carla(
 
     from closedloop_plugin.suites.lookup import data_home
     from closedloop_plugin.worlds.base import InvalidScene
+    from closedloop_plugin.worlds.bridge.carla_compilation import compile_for_carla
     from lmms_eval_ad2.errors import Ad2Error
 
     found = {}
     for program in tqdm(programs, desc="CARLA's model", unit="scenario", disable=quiet):
         try:
             setup = _setup(program, towns, own_map, seed, alone)
-            _compile_for_carla(setup, data_home() / "maps")
+            compile_for_carla(setup, data_home() / "maps")
             found[program.name] = ""
         except (Ad2Error, InvalidScene) as exc:
             found[program.name] = str(exc)
@@ -245,19 +246,6 @@ def _setup(
         raise Ad2Error(program.problem)
     town = towns.get(program.route.town) if program.route else own_map
     return EpisodeSetup(program.route, seed, program=program.file, alone=alone, town=town)
-
-
-def _compile_for_carla(setup: EpisodeSetup, maps: Path) -> None:
-    from closedloop_plugin.maps.build import road_for
-    from closedloop_plugin.worlds.bridge.compiled_scene import scene_for
-    from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, stage_for
-    from closedloop_plugin.worlds.bridge.session import close_running
-
-    layout, file = program_of(setup)
-    road = road_for(setup.route, layout, town=setup.town, folder=maps) if setup.route else None
-    params = params_for(setup, road, stage_for(setup, road))
-    close_running()
-    scene_for(file, "closedloop_plugin.carla.world.model", params, setup.seed)
 
 
 # -- output ----------------------------------------------------------------------------------------------------------

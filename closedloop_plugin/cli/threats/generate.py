@@ -30,9 +30,9 @@ then:
 
 The target first drives each route as in ad2 drive run, and is questioned about several moments of that drive
 (perception, prediction, planning). The fuser converts the answers and the drive to one threat of a closed vocabulary;
-templates convert the threat to a program. A driver without text (expert, steer-only ...) is probed at these moments
-instead: its reactions to a car, a pedestrian and a bend are recorded. Then the target drives the scenario; if it
-survives, the fuser gets what happened and makes another one, at most --reflect times.
+templates convert the threat to a program. Of a driver without text (expert, steer-only ...) only the drive is known.
+Then the target drives the scenario; if it survives, the fuser gets what happened and makes another one, at most
+--reflect times.
 
 exit code: 0 each route has a scenario that passes the check, 1 some have none (listed), 2 invalid arguments"""
 

@@ -13,22 +13,20 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import GroundTruth, Observation
+from closedloop_plugin.core.state import Observation
 from closedloop_plugin.runner.episode import EpisodeTick
-from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.threats.base import DrivenState
 from closedloop_plugin.threats.driven.observer import EpisodeObserver
-from closedloop_plugin.threats.driven.summary import DriveSummary, ProbedReactions
+from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.search.objective import scored
 from closedloop_plugin.threats.site import ThreatSite, site_of
-from closedloop_plugin.threats.transcript import InterviewMoment, StageAnswer
+from closedloop_plugin.threats.transcript import InterviewMoment
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes
 
@@ -39,12 +37,6 @@ MOST_FRAMES = 400  # rendered in one episode
 EARLY_M, EARLY_SPEED = 3.0, 1.0  # driven distance and speed of the first moment
 QUALITY = 90
 MOMENT_REPLIES = 5  # last replies of the target at a moment
-
-
-class StateObserver(Protocol):
-    """Describes the reactions of a driver in one state; see interviewees/observed.py."""
-
-    def observe(self, state: DrivenState) -> tuple[list[StageAnswer], ProbedReactions]: ...
 
 
 class DriveLog(BaseModel):
@@ -73,12 +65,11 @@ class DriveLog(BaseModel):
 
 @dataclass(frozen=True)
 class _Sample:
-    """State and frames (JPEG, by camera) at one time. `replies`: number of replies so far."""
+    """Observation and frames (JPEG, by camera) at one time. `replies`: number of replies so far."""
 
     time_s: float
     s: float
     observation: Observation
-    truth: GroundTruth
     frames: tuple[bytes, ...]
     replies: int
 
@@ -87,7 +78,7 @@ class DriveRecorder:
     """Recorder of one episode (see WorkerConfig.recorders).
 
     moments, frames: number of moments, and of frames at each, 1 s apart. `pictures`: folder of the frames, `prefix`:
-    their names in the log are relative to the suite's folder. `observer` makes a StateObserver.
+    their names in the log are relative to the suite's folder.
     """
 
     def __init__(
@@ -99,11 +90,10 @@ class DriveRecorder:
         frames: int = 1,
         cameras: Sequence[str] = (),
         pictures: Path | None = None,
-        observer: FactoryRecipe | None = None,
     ) -> None:
         self.file, self.task, self.suite = Path(folder) / f"{task.key}.json", task, suite
         self.moments, self.frames, self.cameras = moments, frames, tuple(cameras)
-        self.pictures, self.observer = pictures, observer
+        self.pictures = pictures
         self._episode: EpisodeObserver | None = None
         self._samples: list[_Sample] = []
         self._moved = (0.0, -1.0)  # time and s of the last movement
@@ -112,9 +102,8 @@ class DriveRecorder:
     def __call__(self, tick: EpisodeTick) -> None:
         if self._episode is None:
             assert tick.road is not None and self.task.setup.route is not None
-            self.road, self.route = tick.road, self.task.setup.route
-            self.site = site_of(self.suite, self.route, self.road, tick.shown)
-            self._episode = EpisodeObserver(self.road, self.site.trigger_s)
+            self.site = site_of(self.suite, self.task.setup.route, tick.road, tick.shown)
+            self._episode = EpisodeObserver(tick.road, self.site.trigger_s)
         s = self._episode.add(tick)
         if self.moments and self._is_due(tick.truth.time_s, s):
             self._keep(tick, s)
@@ -132,7 +121,7 @@ class DriveRecorder:
         assert self._episode is not None
         frames = tuple(_jpeg(tick.observation.images(name)) for name in self.cameras)
         replies = len(self._episode.replies)
-        self._samples.append(_Sample(tick.truth.time_s, s, tick.observation, tick.truth, frames, replies))
+        self._samples.append(_Sample(tick.truth.time_s, s, tick.observation, frames, replies))
 
     def close(self, record: EpisodeRecord | None) -> None:
         if record is None or self._episode is None:
@@ -150,7 +139,7 @@ class DriveRecorder:
         assert self._episode is not None
         sample = self._samples[index]
         shown = self._samples[max(0, index - self.frames + 1) : index + 1]
-        found = InterviewMoment(
+        return InterviewMoment(
             time_s=round(sample.time_s, 3),
             s=round(sample.s, 2),
             speed=round(sample.observation.speed, 2),
@@ -161,11 +150,6 @@ class DriveRecorder:
             frame_s=[round(x.time_s, 3) for x in shown],
             replies=self._episode.replies[: sample.replies][-MOMENT_REPLIES:],
         )
-        if self.observer is None:
-            return found
-        observer: StateObserver = self.observer.make()
-        answers, reactions = observer.observe(DrivenState(self.route, sample.observation, sample.truth, self.road))
-        return found.model_copy(update={"answers": answers, "reactions": reactions})
 
     def _write_frames(self, number: int, shown: Sequence[_Sample]) -> list[str]:
         if self.pictures is None:

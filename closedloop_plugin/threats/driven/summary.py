@@ -28,19 +28,6 @@ class DriverReply(_StrictModel):
     control: tuple[float, float, float]  # steer, throttle, brake
 
 
-class ProbedReactions(_StrictModel):
-    """Immediate reactions of a driver without words to an addition to the scene.
-
-    `distances`: kind of a stationary road user in its lane -> largest probed distance (m) at which its control changes,
-    None if at none. `moving`: probe -> whether the control changes. `speed`: of the probes, m/s.
-    """
-
-    speed: float
-    distances: dict[str, float | None] = {}
-    moving: dict[str, bool] = {}
-    lights: bool | None = None  # None: the route has none
-
-
 class DriveStop(_StrictModel):
     """A standstill: where, from when, how long."""
 

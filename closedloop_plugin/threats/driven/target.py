@@ -69,12 +69,11 @@ class TargetDrives:
     quiet: bool = False
 
     def standard(
-        self, routes: Sequence[Route], moments: int, frames: int, cameras: Sequence[Camera],
-        observer: FactoryRecipe | None,
-    ) -> tuple[dict[str, DriveLog], dict[str, str]]:  # fmt: skip
+        self, routes: Sequence[Route], moments: int, frames: int, cameras: Sequence[Camera]
+    ) -> tuple[dict[str, DriveLog], dict[str, str]]:
         """({route: log}, {route: why there is none}) of the drives on the standard routes."""
         settings = {"moments": moments, "frames": frames, "cameras": [c.name for c in cameras],
-                    "pictures": self.folder / "frames", "observer": observer}  # fmt: skip
+                    "pictures": self.folder / "frames"}  # fmt: skip
         selection = RouteSelection(
             self.suite.name, self.suite.sha256, [r.id for r in self.suite.routes], tuple(routes), towns=self.towns
         )

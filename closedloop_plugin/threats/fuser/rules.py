@@ -56,7 +56,7 @@ CLOSE_M, CLOSE_TTC_S, LATE_S = 2.0, 1.5, 0.8  # gap, time to collision, reaction
 class RulesFuser(OfflineFuser):
     """Fuser by rules."""
 
-    name, version = "rules", 3
+    name, version = "rules", 4
 
     def spec(self, request: ThreatRequest, rng: Random) -> tuple[ThreatSpec, str] | None:
         site, answers = request.transcript.site, answers_of(request)
@@ -77,7 +77,9 @@ class RulesFuser(OfflineFuser):
 
 
 def answers_of(request: ThreatRequest) -> dict[TargetWeakness, AnswerKeywords]:
-    """Keywords of each stage, over all moments."""
+    """Keywords of each stage, over all moments; none of a driver without words."""
+    if request.transcript.interview.source == "observed":
+        return {}
     by_stage: dict[TargetWeakness, list[AnswerKeywords]] = {}
     for answer in request.transcript.interview.answers:
         by_stage.setdefault(TargetWeakness(answer.stage), []).append(read_keywords(answer.text))

@@ -1,1 +1,1 @@
-"""Implementations of Interviewee: a model, and an observed driver."""
+"""Implementations of Interviewee: a model, and a driver without words."""

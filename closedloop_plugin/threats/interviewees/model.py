@@ -21,7 +21,6 @@ class ModelInterviewee:
     """One backend call per stage for all scenes. Every question carries the images of all frames of its moment."""
 
     source: Literal["said", "observed"] = "said"
-    observer = None
 
     def __init__(self, backend: ModelBackend, texts: PromptTexts, profile: Profile, cameras: Sequence[Camera]) -> None:
         self.backend, self.texts, self.profile, self.cameras = backend, texts, profile, tuple(cameras)

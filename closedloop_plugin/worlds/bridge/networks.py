@@ -24,8 +24,10 @@ def cache_networks() -> None:
     parse: Any = Network.fromFile.__func__
 
     def from_file(cls: Any, path: Any, useCache: bool = True, writeCache: bool = True, **options: Any) -> Any:
-        if useCache or writeCache or options or Path(path).suffix != ".xodr":
+        if useCache or writeCache or options:
             return parse(cls, path, useCache=useCache, writeCache=writeCache, **options)
+        if not isinstance(path, str | Path):
+            raise MapError(repr(path), SCENIC, "expected the path of an OpenDRIVE file")
         return _network(cls, Path(path), parse)
 
     Network.fromFile = classmethod(from_file)
@@ -33,7 +35,12 @@ def cache_networks() -> None:
 
 def _network(cls: Any, path: Path, parse: Any) -> Any:
     """The network of an OpenDRIVE file, from the cache if it is there."""
-    store, data = disk_cache(NETWORKS), map_bytes(path)
+    if path.suffix != ".xodr":
+        raise MapError(path, SCENIC, "its name does not end in .xodr")
+    try:
+        store, data = disk_cache(NETWORKS), map_bytes(path)
+    except Ad2Error as exc:
+        raise _refused(path, exc) from exc
     digest, name = hashlib.blake2b(data).digest(), entry_name(data, ".snet")
     entry = store.open(name) if store else None
     if entry is not None:
@@ -41,10 +48,12 @@ def _network(cls: Any, path: Path, parse: Any) -> Any:
             return cls.fromPickle(entry, originalDigest=digest, optionsDigest=_OPTIONS)
         except (pickle.UnpicklingError, cls.DigestMismatchError):
             pass  # empty, or damaged
-    opendrive_root(data, path)  # Scenic has no bounds
     try:
+        opendrive_root(data, path)  # Scenic has no bounds
         network = parse(cls, path, useCache=False, writeCache=False)
-    except (Ad2Error, MemoryError):
+    except Ad2Error as exc:
+        raise _refused(path, exc) from exc
+    except MemoryError:
         raise
     except Exception as exc:  # Scenic raises what its code happens to meet
         raise MapError(path, SCENIC, f"{type(exc).__name__}: {exc}") from exc
@@ -53,6 +62,10 @@ def _network(cls: Any, path: Path, parse: Any) -> Any:
     if store:
         store.write(name, b"" if entry is None else _packed(network, digest))
     return network
+
+
+def _refused(path: Path, exc: Ad2Error) -> MapError:
+    return MapError(path, SCENIC, str(exc).removeprefix(f"{path}: "))
 
 
 def _packed(network: Any, digest: bytes) -> bytes:

@@ -13,6 +13,7 @@ import numpy as np
 from closedloop_plugin.core.frames import wrap, yaw_of_heading
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Pose, Route, RouteScenario
+from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.maps.base import CORRIDOR, RoadLayout, RoadMap, RouteSection
 from closedloop_plugin.scenarios.catalogue import CATALOGUE, HERE
 from closedloop_plugin.scenarios.staging import RouteStaging, staging, undrivable
@@ -40,7 +41,7 @@ def program_of(setup: EpisodeSetup, in_town: bool | None = None) -> tuple[RoadLa
     if setup.program is not None and not Path(setup.program).is_file():
         raise Ad2Error(f"{setup.program}: no such scenario program")
     if setup.town is not None and not Path(setup.town).is_file():
-        raise Ad2Error(f"{setup.town}: no such map file; give an OpenDRIVE file (.xodr)")
+        raise MapError(setup.town, "this world", "no such map file; give an OpenDRIVE file (.xodr)")
     if setup.route is None:
         assert setup.program is not None
         return RoadLayout(), Path(setup.program)

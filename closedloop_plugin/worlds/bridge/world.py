@@ -19,6 +19,7 @@ from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, space_for
 from closedloop_plugin.worlds.bridge.disk_cache import use_disk_cache
+from closedloop_plugin.worlds.bridge.faults.maps import map_of
 from closedloop_plugin.worlds.bridge.faults.place import at_its_param
 from closedloop_plugin.worlds.bridge.ground import ON_ROUTE_M
 from closedloop_plugin.worlds.bridge.params import perception_of, weather_of
@@ -66,7 +67,8 @@ class ScenicWorld:
         self._weather = setup.weather or (setup.route.weather if setup.route else Weather())
         road, program = self._road_and_program(setup)
         stage = stage_for(setup, road, self.in_town)
-        compiled = scene_for(program, self.model, params_for(setup, road, stage), setup.seed, setup.values)
+        with map_of(setup):
+            compiled = scene_for(program, self.model, params_for(setup, road, stage), setup.seed, setup.values)
         if compiled.scene.egoObject is None:
             raise Ad2Error(f"{program}: the program defines no ego; it needs a line like: ego = new Car")
         with at_its_param(program):
@@ -128,7 +130,8 @@ class ScenicWorld:
         close_running()
         self._setup = setup
         road, program = self._road_and_program(setup)
-        return space_for(program, self.model, params_for(setup, road, stage_for(setup, road, self.in_town)))
+        with map_of(setup):
+            return space_for(program, self.model, params_for(setup, road, stage_for(setup, road, self.in_town)))
 
     def close(self) -> None:
         self._end()

@@ -11,6 +11,7 @@ from typing import Any
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation
+from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, WorldError
 from lmms_eval_ad2.errors import Ad2Error
@@ -120,6 +121,8 @@ class Faulty(FakeWorld):
             raise InvalidScene("two cars in one place")
         if self.mine and self.how == "user":
             raise Ad2Error("Town99: no map; give --towns DIR")
+        if self.mine and self.how == "map":
+            raise MapError("Town99.xodr", "its reader", "no lanes")
         return super().reset(setup)
 
     def step(self, control: Control) -> Observation:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from support.closedloop.models import picture, privileged
+from support.closedloop.models import picture
 
-from closedloop_plugin.core.state import Actor, ActorKind
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.threats.base import DrivenState, InterviewScene, ThreatRequest
+from closedloop_plugin.threats.base import InterviewScene, ThreatRequest
 from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
@@ -67,20 +65,11 @@ def attempt(spec: ThreatSpec | None, verdict: ScenarioVerdict | None = None, **m
     return ThreatAttempt(number=more.pop("number", 0), seed=0, fuser={"name": "x"}, spec=spec, verdict=verdict, **more)
 
 
-def driven_state() -> DrivenState:
-    """A state on a straight road at 5 m/s: a car at rest 25 m ahead, a child walking at the edge."""
-    request = privileged()
-    assert request.truth is not None and request.road is not None
-    car = Actor(id="1", kind=ActorKind.CAR, x=45.0, y=0.0, yaw=0.0, speed=0.0, length=4.5, width=1.9, height=1.5)
-    child = Actor(id="2", kind=ActorKind.CHILD, x=35.0, y=-4.0, yaw=0.0, speed=1.0, length=0.5, width=0.5, height=1.2)
-    return DrivenState(ROUTES[0], request.observation, replace(request.truth, actors=(car, child)), request.road)
-
-
 def scene(route: str = "101", images: int = 1, moved: bool = True, **more: Any) -> InterviewScene:
     """A moment of a drive at 5 m/s, 8 s and 30 m after its begin."""
     moment = InterviewMoment(
-        time_s=8.0, s=30.0, speed=5.0, speed_limit=50 / 3.6, command="lane follow", target=(10.0, 0.0),
-        **{"frame_s": [8.0], **more},
+        time_s=8.0, s=30.0, speed_limit=50 / 3.6, command="lane follow", target=(10.0, 0.0),
+        **{"speed": 5.0, "frame_s": [8.0], **more},
     )  # fmt: skip
     shown: tuple[np.ndarray, ...] = tuple(picture(f"camera {k}") for k in range(images))
     return InterviewScene(route, 0, moment, moved, shown)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from closedloop_plugin.threats.fuser.ruleset.driven import CandidateReason, DrivenEvidence, reaction_hits, slot_hits
+from closedloop_plugin.threats.fuser.ruleset.driven import CandidateReason, DrivenEvidence, slot_hits
 from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, DrivingIntent
 from closedloop_plugin.threats.fuser.ruleset.numbers import FAST
 from closedloop_plugin.threats.fuser.slots import ThreatSlot
@@ -130,7 +130,7 @@ def candidates(
     """Every adversary and cover of a slot, with points.
 
     With `evidence`, what the target did counts; of its answers, words that it left out count AFTER_DRIVE of their
-    points. The answers of a driver that was probed are derived from the probes, so that they are not counted again.
+    points.
     """
     common = [*_prediction_hits(slot, answers), *_planning_hits(slot, answers), *_place_hits(slot, site)]
     covers = [(occluder, tuple(_cover_hits(occluder, answers))) for occluder in slot.occluders]
@@ -143,10 +143,7 @@ def candidates(
             if evidence is None:
                 yield ThreatCandidate(slot, adversary, occluder, said)
                 continue
-            words = () if evidence.distances else tuple(map(_after_drive, said))
-            places = tuple(h for h in said if h.points < 0)
-            reactions = tuple(reaction_hits(slot, adversary, occluder, evidence))
-            yield ThreatCandidate(slot, adversary, occluder, (*driven, *reactions, *(words or places)))
+            yield ThreatCandidate(slot, adversary, occluder, (*driven, *map(_after_drive, said)))
 
 
 def _after_drive(hit: CandidateReason) -> CandidateReason:

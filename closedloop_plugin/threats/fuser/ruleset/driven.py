@@ -1,4 +1,4 @@
-"""Evidence from the target's drives: its speed where a threat could act, its reactions, infractions and outcomes.
+"""Evidence from the target's drives: its speed where a threat could act, infractions and outcomes.
 
 Points are added to a candidate's; each hit has the measured figure as its reason. They weigh more than words that an
 answer leaves out (candidates.py).
@@ -7,45 +7,23 @@ answer leaves out (candidates.py).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.fuser.slots import ThreatSlot
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
-    Adversary,
     AdversaryBehaviour,
     AdversaryLane,
-    Occluder,
     RoadKind,
     TargetWeakness,
 )
 from closedloop_plugin.threats.transcript import InterviewMoment, ThreatAttempt, ThreatTranscript
 
 # Points.
-BLIND = 2.5  # does not react to this kind of road user
-LATE_SIGHT = 1.0  # reacts only at a distance of less than SHORT_S at its speed
-UNFORESEEN = 1.5  # does not react to somebody who is about to act like that
 DONE = 1.5  # an infraction of this kind on the standard route
 FAST = 1.2  # drives at the speed limit where the threat acts; less in proportion
 ABSENT = -3.0  # never gets there
-HIDDEN = 0.6  # an adversary that it reacts to is hidden
-SHORT_S = 2.0
-CLASSES: Mapping[Adversary, str] = {
-    **dict.fromkeys((Adversary.PEDESTRIAN, Adversary.CHILD), "pedestrians"),
-    **dict.fromkeys((Adversary.BICYCLE, Adversary.MOTORCYCLE), "cyclists"),
-    **dict.fromkeys((Adversary.DEBRIS, Adversary.CONES, Adversary.BARRIER), "things on the road"),
-    Adversary.ANIMAL: "animals",
-}  # names of the probes; all others are "vehicles"
-MOVING: Mapping[AdversaryBehaviour, str] = {
-    AdversaryBehaviour.CROSS: "a pedestrian who is about to cross",
-    AdversaryBehaviour.CUT_IN: "a car beside it that is moving into its lane",
-    AdversaryBehaviour.ONCOMING: "an oncoming car on its side of the road",
-    AdversaryBehaviour.RUN_LIGHT: "a car that comes out of a side road",
-    AdversaryBehaviour.TURN_ACROSS: "a car that comes out of a side road",
-    AdversaryBehaviour.TAILGATE: "a car close behind it",
-    AdversaryBehaviour.EMERGENCY_PASS: "a car close behind it",
-}
 # Infraction on the standard route -> behaviours that provoke it.
 PROVOKES: Mapping[str, frozenset[AdversaryBehaviour]] = {
     "collisions_pedestrian": frozenset({AdversaryBehaviour.CROSS}),
@@ -83,15 +61,9 @@ class DrivenPlace:
 
 @dataclass(frozen=True)
 class DrivenEvidence:
-    """What the target did. `distances`, `moving`: reactions to probes over all moments, see ProbedReactions.
-
-    `probe_speed`: largest speed of a probe, m/s. `survived`: its drives of earlier scenarios of this route, in order.
-    """
+    """What the target did. `survived`: its drives of earlier scenarios of this route, in order."""
 
     drive: DriveSummary
-    distances: Mapping[str, float | None] = field(default_factory=dict)
-    moving: Mapping[str, bool] = field(default_factory=dict)
-    probe_speed: float = 0.0
     survived: Sequence[ThreatAttempt] = ()
 
     def place(self, slot: ThreatSlot, site: ThreatSite) -> DrivenPlace | None:
@@ -112,18 +84,7 @@ def evidence_of(transcript: ThreatTranscript) -> DrivenEvidence | None:
     """The evidence; None if the interview has no drive (a transcript of an earlier version)."""
     if transcript.interview.drive is None:
         return None
-    moments = transcript.interview.moments
-    reactions = [m.reactions for m in moments if m.reactions is not None and m.reactions.distances]
-    names = sorted({name for r in reactions for name in r.distances})
-    distances = {n: max((d for r in reactions if (d := r.distances.get(n)) is not None), default=None) for n in names}
-    probes = sorted({name for r in reactions for name in r.moving})
-    return DrivenEvidence(
-        drive=transcript.interview.drive,
-        distances=distances,
-        moving={n: any(r.moving.get(n, False) for r in reactions) for n in probes},
-        probe_speed=max((r.speed for r in reactions), default=0.0),
-        survived=[a for a in transcript.attempts if a.survived],
-    )
+    return DrivenEvidence(transcript.interview.drive, [a for a in transcript.attempts if a.survived])
 
 
 def origin_of(slot: ThreatSlot, site: ThreatSite) -> float:
@@ -164,27 +125,6 @@ def _braked(drive: DriveSummary, s: float) -> str:
     begin, speed = after[0]
     slower = next((t for t, v in after if v < speed - 1.0), None)
     return " and did not slow down after it" if slower is None else f" and slowed down {slower - begin:.1f} s later"
-
-
-def reaction_hits(
-    slot: ThreatSlot, adversary: Adversary, occluder: Occluder, evidence: DrivenEvidence
-) -> Iterator[CandidateReason]:
-    """Reasons from the reactions to probes."""
-    name, speed = CLASSES.get(adversary, "vehicles"), evidence.probe_speed
-    if name in evidence.distances:
-        distance = evidence.distances[name]
-        if distance is None:
-            why = f"At {speed:.1f} m/s it does not react to {name} in its lane at any distance."
-            yield CandidateReason(TargetWeakness.PERCEPTION, BLIND, why)
-        elif distance < SHORT_S * speed:
-            why = f"At {speed:.1f} m/s it reacts to {name} in its lane only from {distance:g} m on."
-            yield CandidateReason(TargetWeakness.PERCEPTION, LATE_SIGHT, why)
-        elif occluder is not Occluder.NONE:
-            why = f"It reacts to {name} {distance:g} m ahead if it sees them; here they are hidden."
-            yield CandidateReason(TargetWeakness.PERCEPTION, HIDDEN, why)
-    probe = MOVING.get(slot.behaviour)
-    if probe is not None and evidence.moving.get(probe) is False:
-        yield CandidateReason(TargetWeakness.PREDICTION, UNFORESEEN, f"It does not react to {probe}.")
 
 
 def figures_at(moment: InterviewMoment) -> str:

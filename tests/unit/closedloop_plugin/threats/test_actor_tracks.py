@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from support.threats.threat_requests import driven_state
+from support.closedloop.models import privileged
 
 from closedloop_plugin.core.state import Actor, ActorKind
 from closedloop_plugin.threats.driven.actor_tracks import ScenarioActorTracks
@@ -19,7 +19,8 @@ def actor(name: str, **known: Any) -> Actor:
 
 
 def test_where_actors_stood_and_drove() -> None:
-    state = driven_state()
+    state = privileged()
+    assert state.truth is not None and state.road is not None
     tracks = ScenarioActorTracks(state.road)
     parked, far, other = actor("s1"), actor("s2", y=-30.0), actor("b1", role="background")
     for k in range(4):

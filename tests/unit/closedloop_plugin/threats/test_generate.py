@@ -60,7 +60,6 @@ class ScriptedInterviewee:
     source: str = "said"
     fails: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
-    observer = None
 
     def answer(self, scenes: Sequence[InterviewScene]) -> list[list[StageAnswer]]:
         found = []

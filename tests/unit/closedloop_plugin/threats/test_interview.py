@@ -64,7 +64,6 @@ class RecordingInterviewee:
     """An interviewee that answers at once and records its scenes."""
 
     source: Literal["said", "observed"] = "said"
-    observer = None
 
     def __init__(self, error: str | None = None) -> None:
         self.scenes: list[InterviewScene] = []
@@ -93,7 +92,7 @@ def ask_all(
     interviewee: Any, drives: TargetDrives, routes: int = 6, moments: int = 2, frames: int = 2, **more: Any
 ) -> tuple[list[ThreatTranscript], dict[str, str]]:
     got: list[ThreatTranscript] = []
-    logs, failed = drives.standard(ROUTES[:routes], moments, frames, CAMERAS, interviewee.observer)
+    logs, failed = drives.standard(ROUTES[:routes], moments, frames, CAMERAS)
     silent = interview(
         routes=[DrivenRoute(r, log) for r, log in logs.items()], interviewee=interviewee, folder=drives.folder,
         keep=more.pop("keep", got.append), quiet=True,
@@ -105,7 +104,7 @@ def ask_all(
 def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[DrivenRoute]]:
     """Three routes, driven once."""
     folder = tmp_path_factory.mktemp("driven")
-    logs, failed = drives_in(folder).standard(ROUTES[:3], 2, 2, CAMERAS, None)
+    logs, failed = drives_in(folder).standard(ROUTES[:3], 2, 2, CAMERAS)
     assert failed == {}
     return folder, [DrivenRoute(route, log) for route, log in logs.items()]
 

@@ -1,4 +1,4 @@
-"""Rules from what the target did: speeds, probes, infractions, outcomes of earlier rounds; and uniform threats."""
+"""Rules from what the target did: speeds, infractions, outcomes of earlier rounds; and uniform threats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from support.threats.threat_requests import CALM, attempt, crossing, drive, site
 from support.tiers import examples
 
 from closedloop_plugin.threats.base import ThreatRequest
-from closedloop_plugin.threats.driven.summary import DriveInfraction, DriveReaction, ProbedReactions
+from closedloop_plugin.threats.driven.summary import DriveInfraction, DriveReaction
 from closedloop_plugin.threats.fuser.rules import TIMED, RulesFuser
 from closedloop_plugin.threats.fuser.ruleset.driven import evidence_of
 from closedloop_plugin.threats.fuser.ruleset.late import TriggerBracket
@@ -22,18 +22,16 @@ from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import RULES, AdversaryBehaviour, ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatAttempt
 
-KINDS = ("vehicles", "cyclists", "pedestrians", "animals", "things on the road")
 PASSED = ScenarioVerdict(passed=True, compiles=True, runs=True, acts=True, survivable=True, tries=1, survived=1)
 TOO_HARD = ScenarioVerdict(passed=False, compiles=True, runs=True, acts=True, reason="hit in 4 of 4")
 
 
 def driven_request(
     seed: int = 1, where: ThreatSite | None = None, attempts: list[ThreatAttempt] | None = None, round: int = 1,
-    blind: tuple[str, ...] = (), **drove: Any,
+    **drove: Any,
 ) -> ThreatRequest:  # fmt: skip
-    distances = {name: None if name in blind else 30.0 for name in KINDS}
     request = transcript(where or site(left=1), CALM, drive=drive(**drove), attempts=attempts or [])
-    request.interview.moments[0].reactions = ProbedReactions(speed=8.0, distances=distances)
+    request.interview.source = "observed"
     return ThreatRequest(request, 0, seed, round=round)
 
 
@@ -50,16 +48,6 @@ def spec_of(request: ThreatRequest) -> ThreatSpec:
 def survived(spec: ThreatSpec, **outcome: Any) -> ThreatAttempt:
     reaction = DriveReaction(act_s=5.0, s=41.0, speed=8.1, seconds=outcome.pop("seconds", 0.2))
     return attempt(spec, PASSED, outcome=drive(reaction=reaction, **outcome))
-
-
-def test_road_users_that_it_does_not_react_to_are_chosen_more_often() -> None:
-    counts = [
-        sum(spec_of(driven_request(seed, blind=blind)).adversary in ("pedestrian", "child") for seed in range(24))
-        for blind in ((), ("pedestrians",))
-    ]
-    assert counts[1] > counts[0] + 5
-    why = [s.why for seed in range(20) if (s := spec_of(driven_request(seed, blind=KINDS)))]
-    assert any("At 8.0 m/s it does not react to" in text for text in why)
 
 
 def test_the_reason_has_the_speed_at_the_place() -> None:
@@ -151,13 +139,11 @@ sites = st.builds(site, length_m=st.floats(30, 400), left=st.integers(0, 2), onc
 
 
 @settings(max_examples=examples(20), deadline=None)
-@given(threat_site=sites, seed=st.integers(0, 2**31), speed=st.floats(0, 25), blind=st.booleans())
-def test_every_driven_and_every_uniform_spec_fits_its_site(
-    threat_site: ThreatSite, seed: int, speed: float, blind: bool
-) -> None:
+@given(threat_site=sites, seed=st.integers(0, 2**31), speed=st.floats(0, 25))
+def test_every_driven_and_every_uniform_spec_fits_its_site(threat_site: ThreatSite, seed: int, speed: float) -> None:
     assume(slots(threat_site))
     profile = [(float(t), speed * t, speed) for t in range(20)]
-    request = driven_request(seed, threat_site, blind=KINDS if blind else (), profile=profile)
+    request = driven_request(seed, threat_site, profile=profile)
     for fuser in (RulesFuser(), UniformFuser()):
         result = fuser.make([request])[0]
         assert result.spec is not None and fit(result.spec, threat_site) == []

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.core.state import Control
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import Control, EpisodeFault
+from closedloop_plugin.core.xml_files import MapError
+from closedloop_plugin.maps.towns.lanes import read_town
+from closedloop_plugin.runner.faults import fault_of
 from closedloop_plugin.suites.lookup import route_of
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene
 from closedloop_plugin.worlds.bridge.faults import endless
@@ -163,6 +167,15 @@ MAPS = {
         'model scenic.domains.driving.model\nparam map = "a" + "b"\n',
         "line 1: .*must stand before the line `model",
     ),
+    "computed": (
+        '# map\nparam map = "no" + ".xodr"\nmodel scenic.domains.driving.model\n',
+        r"p.scenic, line 2: no.xodr: Scenic's .* No such file.*; repair it, or give another one: --map",
+    ),
+    "no path": ("param map = 3\nmodel scenic.domains.driving.model\n", "line 1: 3: .*expected the path of an Open"),
+    "pickle": (
+        'param map = "a" + ".snet"\nmodel scenic.domains.driving.model\n',
+        "line 1: a.snet: .*not end in .xodr",
+    ),
 }
 DIALECTS = {
     "scenic 2": (HEAD + "ego = Car at place(0)\n", "line 4: a program of Scenic 2, .*write `new` before"),
@@ -198,6 +211,32 @@ def test_a_mistake_is_named_with_file_line_and_what_is_known(name: str, world: E
     error = fault(world, file)
     assert re.search(message, error), error
     assert "p.scenic" in error
+
+
+def test_a_map_that_scenic_refuses_is_named_with_its_route(
+    world: EmbeddedWorld, tmp_path: Path, data_dir: Path
+) -> None:
+    """Its reader fails at <poly3>, which ours reads."""
+    town, text = tmp_path / "Town01.xodr", (data_dir / "opendrive/Town01.xodr").read_text()
+    before, line, after = text.rpartition("<line/>")
+    town.write_text(f'{before}<poly3 a="0" b="0" c="0" d="0"/>{after}')
+    assert line
+    lane = max(read_town(town).lanes.values(), key=lambda lane: lane.length)
+    start, *_, end = ((float(x), float(y)) for x, y in lane.centre)
+    route = Route(
+        id="7", town="Town01", points=(start, end), scenario="", scenario_name="", trigger=(*start, 0.0)
+    )  # fmt: skip
+    program = tmp_path / "p.scenic"
+    program.write_text("model scenic.domains.driving.model\nego = new Car on Uniform(*network.lanes).centerline\n")
+    for setup, place in (
+        (EpisodeSetup(route, 1, town=town), "route 7: "),
+        (EpisodeSetup(None, 1, program=program, town=town), f"{program}: "),
+    ):
+        with pytest.raises(MapError) as caught:
+            world.reset(setup)
+        assert str(caught.value).startswith(f"{place}{town}: Scenic's OpenDRIVE reader cannot use this map: ")
+        assert re.search("; repair it, or (give another file of the town|give another one: --map)", str(caught.value))
+        assert fault_of(caught.value) is EpisodeFault.MAP
 
 
 def test_a_byte_order_mark_is_no_mistake(world: EmbeddedWorld, tmp_path: Path) -> None:
