@@ -23,8 +23,6 @@ from typing import Any
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.suites.lookup import NAMED, VARIABLE, suite
-from lmms_eval_ad2.storage.code_state import code_label
-from lmms_eval_ad2.storage.identity import read_run
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import result_pages
@@ -94,7 +92,7 @@ def main() -> int:
             folder = args.out / name / driver.folder
             scores = drive(driver, name, profile, folder, args.workers)
             latest = {(one.route_id, one.repetition): one for one in read_records(folder)}  # a repeated one has two
-            rows.append(row_of(driver, name, profile, scores, [*latest.values()], driven_by(folder)))
+            rows.append(row_of(driver, name, profile, scores, [*latest.values()]))
     result_pages.keep(rows)
     result_pages.write()
     return 0
@@ -116,21 +114,14 @@ def _ad2(part: str, *words: str, keep: bool = False) -> str:
     return done.stdout or ""
 
 
-def driven_by(folder: Path) -> str:
-    """Version and commit of the code that drove."""
-    about = read_run(folder)["identity"]
-    return code_label(about["version"], about["commit"])
-
-
 def row_of(
     driver: ResultDriver,
     suite_name: str,
     profile: str,
     scores: Mapping[str, Any],
     records: Sequence[EpisodeRecord],
-    version: str,
 ) -> dict[str, Any]:
-    """The row of closed_loop.json for one driver on one suite. `version`: of the code that drove."""
+    """The row of closed_loop.json for one driver on one suite."""
     return {
         "suite": suite_name,
         "profile": profile,
@@ -139,7 +130,7 @@ def row_of(
         "task": driver.task,
         "interpreter": driver.interpreter,
         "seed": SEED,
-        "version": version,
+        "version": ", ".join(sorted({record.version for record in records})),  # of the code that drove
         "machine": f"Python {platform.python_version()}, {platform.machine()}",
         **{name: scores[name] for name in KEPT},
         "n_failed": scores["n_missing"] + scores["n_crashed"] + scores["n_faulted"],
@@ -164,7 +155,7 @@ def lost_points(records: Sequence[EpisodeRecord]) -> list[dict[str, Any]]:
             continue
         counts = {name: len(texts) for name, texts in record.infractions.items() if texts}
         counts.pop("min_speed_infractions", None)
-        score = round(record.score_composed, 2)
+        score = round(record.score_composed, 4)
         lost.append(
             {
                 "route": record.route_id,
