@@ -43,14 +43,16 @@ check-latest: $(VENV)/.installed-dev
 ROUTES ?= bench2drive220.xml
 results: $(VENV)/.installed-dev
 	$(PY) benchmarks/results.py $(ROUTES)
+	$(PY) benchmarks/performance_page.py
 
+# writes the figures of docs/performance.md, 15 minutes on two idle cores; SCALE=4: four times as long
+SCALE ?= 1
+BENCHMARKS := open_loop request_rate closed_loop serve robot_link
+# One that fails keeps its old figures on the page, and does not stop the others.
 bench: $(VENV)/.installed-dev
-	$(PY) benchmarks/open_loop.py
-	$(PY) benchmarks/mcq.py
-	$(PY) benchmarks/request_rate.py
-	$(PY) benchmarks/closed_loop.py
-	$(PY) benchmarks/serve.py
-	$(PY) benchmarks/robot_link.py
+	@rm -rf runs/bench; failed=; for name in $(BENCHMARKS); do echo "== $$name"; \
+	  $(PY) benchmarks/$$name.py --scale $(SCALE) --json runs/bench/$$name.json || failed="$$failed $$name"; done; \
+	$(PY) benchmarks/performance_page.py && { test -z "$$failed" || { echo "failed:$$failed"; exit 1; }; }
 
 $(VENV)/.installed: $(FILES)
 	@echo "first run: installs into $(VENV), about 3 minutes; afterwards the demo takes about 3 minutes"

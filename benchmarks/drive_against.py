@@ -1,5 +1,7 @@
 """Time of `ad2 drive run` of the expert in the embedded world, against that of another checkout, in turns.
 
+    python benchmarks/drive_against.py CHECKOUT [--parts 10 [--driven 3]]
+
 Everything is included: imports, worker processes, maps, records. Each checkout has its own data home, empty at the
 start, so that its caches hold what it has driven here. The suite is driven in parts, each by both checkouts in turn,
 which go first alternately: what else runs on the machine then affects both.
@@ -7,6 +9,7 @@ which go first alternately: what else runs on the machine then affects both.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -55,7 +58,7 @@ class MeasuredCheckout:
             self.records[record["route_id"]] = {k: v for k, v in record.items() if k not in CHANGING}
 
 
-def measure(other: Path, parts: int = 1, driven: int | None = None) -> dict[str, float]:
+def compare(other: Path, parts: int, driven: int | None) -> dict[str, float]:
     """Wall and processor time of both, their ratios, and how many records differ.
 
     parts: of the suite; driven: how many of them are driven (default: all).
@@ -87,3 +90,13 @@ def _figures(before: MeasuredCheckout, now: MeasuredCheckout) -> dict[str, float
         "routes with another score": sum(before.records[k][score] != now.records[k][score] for k in now.records),
         "records that differ": sum(before.records[k] != now.records[k] for k in now.records),
     }
+
+
+if __name__ == "__main__":
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("checkout", type=Path, help="root of another version, e.g. a git worktree")
+    p.add_argument("--parts", type=int, default=1, help="of the suite, driven by both checkouts in turns")
+    p.add_argument("--driven", type=int, help="how many of the parts are driven (default: all)")
+    options = p.parse_args()
+    for key, value in compare(options.checkout, options.parts, options.driven).items():
+        print(f"{key:<56} {value:,.3f}")

@@ -1,7 +1,7 @@
-"""Memory of one world process over 200 short episodes in the embedded world, with camera images.
+"""Memory of one world process over many short episodes in the embedded world, with camera images.
 
-    python benchmarks/drive_memory.py 200              # prints JSON
-    python benchmarks/drive_memory.py 200 --collect    # and with frames saved, as in ad2 drive collect
+    python benchmarks/drive_memory.py 100              # prints JSON
+    python benchmarks/drive_memory.py 100 --collect    # and with frames saved, as in ad2 drive collect
 
 tests/system/test_drive_memory.py uses it too.
 """
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from measured_json import in_own_process, scaled
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.baselines import StraightDriver
@@ -31,7 +32,7 @@ from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
-EPISODES, TICKS = 200, 10
+EPISODES, TICKS = 100, 10
 CAMERA = Camera("front", 160, 90, 70.0, 0.8, 0.0, 1.6)
 
 
@@ -44,17 +45,13 @@ class CameraDriver(StraightDriver):
         return super().decide(requests)
 
 
-def measure(episodes: int = EPISODES) -> dict[str, float]:
+def measure(scale: float) -> dict[str, float]:
     """Run in a separate process, since memory is measured per process."""
-    command = [sys.executable, __file__, str(episodes)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr[-3000:])
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+    return in_own_process(__file__, scaled(EPISODES, scale, least=2 * len(suite("demo").routes) + 1))
 
 
 def inside(episodes: int, collect: bool = False) -> dict[str, float]:
-    """Drive the routes of the demo suite in turn, each time with another seed; MB after some of the episodes."""
+    """Drive the routes of the demo suite in turn, each time with another seed; MB early and at the end."""
     routes = suite("demo").routes
     early = max(episodes // 10, 2 * len(routes))  # the second use of a map writes it to the disk cache
     resident_mb: dict[int, float] = {}
@@ -71,14 +68,15 @@ def inside(episodes: int, collect: bool = False) -> dict[str, float]:
                 config,
                 responder,
             )
-            if i + 1 in (early, episodes // 2, episodes):
+            if i + 1 in (early, episodes):
                 resident_mb[i + 1] = _resident()
         world.close()
     return {
-        **{f"resident after {n} episodes, MB": mb for n, mb in resident_mb.items()},
-        f"ratio {episodes} / {early}": resident_mb[episodes] / resident_mb[early],
-        "growth an episode, kB": 1000 * (resident_mb[episodes] - resident_mb[early]) / (episodes - early),
-        "seconds an episode": (time.perf_counter() - start) / episodes,
+        "early_mb": resident_mb[early],
+        "late_mb": resident_mb[episodes],
+        "ratio": resident_mb[episodes] / resident_mb[early],
+        "growth_kb_per_episode": 1000 * (resident_mb[episodes] - resident_mb[early]) / (episodes - early),
+        "s_per_episode": (time.perf_counter() - start) / episodes,
     }
 
 

@@ -1,6 +1,7 @@
 """Cost of the closed loop itself: an episode without the world's step, ground truth and images, and without the agent.
 
-Measured in processor time, to which other processes on the machine do not add.
+Measured in processor time, to which other processes on the machine do not add. The expert decides at every step, so
+that the decision files are as large as they get; a model takes much longer and writes less often.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measured_json import scaled
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.expert import ExpertDriver
@@ -20,7 +23,10 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import Control, Decision, GroundTruth, Observation
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.runner.decisions import DecisionRules
+from closedloop_plugin.runner import worker
+from closedloop_plugin.runner.decision_files import DecisionFiles
+from closedloop_plugin.runner.decision_log import DecisionLog
+from closedloop_plugin.runner.decisions import DecisionRules, TimedDecision
 from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
@@ -88,6 +94,17 @@ class TimedWorld:
         self.world.close()
 
 
+class TimedLog(DecisionLog):
+    """A DecisionLog that measures itself and the files that get its blocks. `spent_s`: of all logs, processor time."""
+
+    spent_s = 0.0
+
+    def __call__(self, decision: TimedDecision) -> None:
+        start = time.thread_time()
+        super().__call__(decision)
+        TimedLog.spent_s += time.thread_time() - start
+
+
 class TimedExpert(ExpertDriver):
     """The expert. With `use_camera` it also reads the image, as a model does."""
 
@@ -102,23 +119,26 @@ class TimedExpert(ExpertDriver):
         return self.clock.time("agent", super().decide, requests)
 
 
-def measure() -> dict[str, float]:
+def measure(scale: float) -> dict[str, float]:
     out: dict[str, float] = {}
+    worker.DecisionLog = TimedLog  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as folder:
-        world = EmbeddedWorld(Path(folder))
-        for label, cameras in (("800 x 450 camera", (CAMERA,)), ("no camera", ())):
-            out |= _drive(world, label, cameras)
+        world = EmbeddedWorld(Path(folder, "maps"))
+        for label, cameras in (("camera", (CAMERA,)), ("blind", ())):
+            found = _drive(world, scaled(ROUTES, scale), cameras, DecisionFiles(Path(folder, label)))
+            out |= {f"{label}_{name}": value for name, value in found.items()}
         world.close()
     return out
 
 
-def _drive(world: EmbeddedWorld, label: str, cameras: tuple[Camera, ...]) -> dict[str, float]:
-    """Whole episodes through the worker's `drive`: referee, metric log, track, records.
+def _drive(world: EmbeddedWorld, routes: int, cameras: tuple[Camera, ...], files: DecisionFiles) -> dict[str, float]:
+    """Whole episodes through the worker's `drive`: referee, metric log, track, records, decision files.
 
     A step is the time of an episode without its reset and without the agent.
     """
     rules = profile("bench2drive")
     clock = Clock()
+    TimedLog.spent_s = 0.0
     config = WorkerConfig(
         FactoryRecipe(""),
         EvaluationConditions(rules, DecisionRules(), {}, None, True),
@@ -126,29 +146,24 @@ def _drive(world: EmbeddedWorld, label: str, cameras: tuple[Camera, ...]) -> dic
     )
     responder = DecisionResponder(config, TimedExpert(clock, bool(cameras)), None, None)
     start = time.thread_time()
-    for route in suite("demo").routes[:ROUTES]:
-        drive(
-            TimedWorld(world, clock),
-            EpisodeTask("demo", route.id, 0, EpisodeSetup(route, 1, cameras)),
-            config,
-            responder,
-        )
+    for route in suite("demo").routes[:routes]:
+        task = EpisodeTask("demo", route.id, 0, EpisodeSetup(route, 1, cameras))
+        files.begin(task.key)
+        drive(TimedWorld(world, clock), task, config, responder, keep_block=partial(files.add, task.key))
+        files.keep(task.key)
     total = time.thread_time() - start
     ticks = clock.calls["step"]
     agent_s = clock.seconds["agent"] + clock.seconds["reset"]
     world_s = sum(clock.seconds.get(name, 0.0) for name in ("step", "truth", "picture"))
     own = total - agent_s - world_s
     return {
-        f"{label}: ticks": ticks,
-        f"{label}: world's step, us": 1e6 * clock.seconds["step"] / ticks,
-        f"{label}: world's truth, us": 1e6 * clock.seconds["truth"] / ticks,
-        f"{label}: picture, us": 1e6 * clock.seconds.get("picture", 0.0) / ticks,
-        f"{label}: agent (expert; outside the share), us": 1e6 * clock.seconds["agent"] / ticks,
-        f"{label}: the loop's own, us a step": 1e6 * own / ticks,
-        f"{label}: the loop's own / a step": own / (own + world_s),
+        "ticks": ticks,
+        "step_us": 1e6 * clock.seconds["step"] / ticks,
+        "truth_us": 1e6 * clock.seconds["truth"] / ticks,
+        "picture_us": 1e6 * clock.seconds.get("picture", 0.0) / ticks,
+        "agent_us": 1e6 * clock.seconds["agent"] / ticks,
+        "loop_us": 1e6 * own / ticks,
+        "loop_share": own / (own + world_s),
+        "decision_files_share": TimedLog.spent_s / (own + world_s),
+        "bytes_per_decision": sum(file.stat().st_size for file in files.folder.iterdir()) / clock.calls["agent"],
     }
-
-
-if __name__ == "__main__":
-    for key, value in measure().items():
-        print(f"{key:<60} {value:,.4f}")

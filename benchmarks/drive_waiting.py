@@ -4,9 +4,9 @@ The model in this process: 8 episodes in 8 world processes against 1. The endpoi
 independent ones, in which every world asks again as soon as its own reply has arrived.
 
 All episodes have the same length (a car that creeps until the tick limit): with routes of different lengths the longest
-one would bound the ratio. "Times faster" is a ratio of wall times, which include the start of all processes. In the
-embedded world that start (import and compilation, about 3 s of a core each) would outweigh the short episodes of a
-benchmark, so the rate of answers is compared while all worlds drive.
+one would bound the ratio. The start of the processes (in the embedded world import and compilation, seconds of a core
+each) would outweigh the short episodes of a benchmark, so the rate of answers is compared while all worlds drive; it is
+measured apart.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+
+from measured_json import scaled
 
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.camera import Camera
@@ -33,8 +35,8 @@ from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
 
-ANSWER_S, DECISION_HZ, EPISODES = 0.2, 2.0, 8
-SECONDS = 15.0  # of each episode: 30 questions
+ANSWER_S, DECISION_HZ, WORKERS = 0.2, 2.0, 8
+SECONDS, SHORTEST = 15, 10  # of each episode: 30 questions; all worlds must drive at the same time
 SIGMA = 0.6  # of the logarithm of an endpoint's latency
 FAKE = FactoryRecipe("closedloop_plugin.testing.fake_world:FakeWorld")
 
@@ -83,46 +85,42 @@ class SlowEndpoint(SlowModel):
         return self.latencies[-1]
 
 
-def measure_endpoint() -> dict[str, float]:
+def measure(scale: float) -> dict[str, float]:
+    """In the fake world: the runner alone."""
+    _, alone = _run(FAKE, 1, SlowModel(), scale)
+    seconds, model = _run(FAKE, WORKERS, SlowModel(), scale)
+    return {
+        "questions_per_batch": statistics.mean(len(keys) for _, keys in model.batches),
+        "speedup": _rate(model, WORKERS) / _rate(alone, 1),
+        "s_with_start": seconds,
+    }
+
+
+def measure_endpoint(scale: float) -> dict[str, float]:
     """In the fake world: answers per second while all worlds drive, against the ideal of independent worlds."""
     found: dict[str, float] = {}
-    _, alone = _run(FAKE, 1, 1, SlowEndpoint())
+    _, alone = _run(FAKE, 1, SlowEndpoint(), scale)
     times = sorted(at for at, _ in alone.batches)
     # s between a reply and the world's next request, without other worlds
     world_s = (times[-1] - times[0] - sum(alone.latencies[: len(times) - 1])) / (len(times) - 1)
     for workers in (8, 32):
-        seconds, model = _run(FAKE, workers, workers, SlowEndpoint())
+        _, model = _run(FAKE, workers, SlowEndpoint(), scale)
         ideal = workers / (statistics.mean(model.latencies) + world_s)
-        found[f"endpoint, {workers} workers: s with start-up"] = seconds
-        found[f"endpoint, {workers} workers: share of the ideal rate"] = _rate(model, workers) / ideal
+        found[f"share_{workers}"] = _rate(model, workers) / ideal
     return found
 
 
-def measure() -> dict[str, float]:
-    """In the fake world: the runner alone, including the start of its processes."""
-    one, _ = _run(FAKE, 1, EPISODES, SlowModel())
-    _, alone = _run(FAKE, 1, 1, SlowModel())
-    many, model = _run(FAKE, EPISODES, EPISODES, SlowModel())
-    return {
-        "fake world: 1 worker, s": one,
-        f"fake world: {EPISODES} workers, s": many,
-        "fake world: questions in a batch": statistics.mean(len(keys) for _, keys in model.batches),
-        "fake world: times faster with start-up": one / many,
-        "fake world: times faster while all drive": _rate(model, EPISODES) / _rate(alone, 1),
-    }
-
-
-def measure_embedded() -> dict[str, float]:
+def measure_embedded(scale: float) -> dict[str, float]:
     """In the embedded world without cameras: answers per second while all worlds drive."""
     with tempfile.TemporaryDirectory() as folder:
         world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": Path(folder)})
-        _, alone = _run(world, 1, 1, SlowModel())
-        many, model = _run(world, EPISODES, EPISODES, SlowModel())
+        _, alone = _run(world, 1, SlowModel(), scale)
+        seconds, model = _run(world, WORKERS, SlowModel(), scale)
     return {
-        f"embedded world: {EPISODES} workers, s with start-up": many,
-        "embedded world: 1 worker, answers/s": _rate(alone, 1),
-        f"embedded world: {EPISODES} workers, answers/s": _rate(model, EPISODES),
-        "embedded world: times faster while all drive": _rate(model, EPISODES) / _rate(alone, 1),
+        "answers_per_s_of_one": _rate(alone, 1),
+        "answers_per_s": _rate(model, WORKERS),
+        "speedup": _rate(model, WORKERS) / _rate(alone, 1),
+        "s_with_start": seconds,
     }
 
 
@@ -143,12 +141,12 @@ def _rate(model: SlowModel, episodes: int) -> float:
 M = TypeVar("M", bound=SlowModel)
 
 
-def _run(world: FactoryRecipe, workers: int, episodes: int, model: M) -> tuple[float, M]:
-    """(wall time of the run in s, the model with its log of batches)."""
+def _run(world: FactoryRecipe, workers: int, model: M, scale: float) -> tuple[float, M]:
+    """(wall time of a run with one episode per worker in s, the model with its log of batches)."""
     rules = profile("bench2drive")
-    ticks = round(SECONDS * rules.hz)
+    ticks = round(scaled(SECONDS, scale, least=SHORTEST) * rules.hz)
     route = suite("demo").routes[2]
-    tasks = [EpisodeTask("demo", route.id, k, EpisodeSetup(route, k, max_ticks=ticks)) for k in range(episodes)]
+    tasks = [EpisodeTask("demo", route.id, k, EpisodeSetup(route, k, max_ticks=ticks)) for k in range(workers)]
     results: list[EpisodeResult] = []
     config = WorkerConfig(world, EvaluationConditions(rules, DecisionRules(decision_hz=DECISION_HZ), model.describe()))
     start = time.perf_counter()
@@ -161,10 +159,5 @@ def _run(world: FactoryRecipe, workers: int, episodes: int, model: M) -> tuple[f
     ).run(tasks)
     seconds = time.perf_counter() - start
     ends = [(r.record.end, r.record.ticks) for r in results]
-    assert ends == [(EndReason.TICK_LIMIT, ticks)] * episodes, ends
+    assert ends == [(EndReason.TICK_LIMIT, ticks)] * workers, ends
     return seconds, model
-
-
-if __name__ == "__main__":
-    for key, value in (measure() | measure_endpoint() | measure_embedded()).items():
-        print(f"{key:<70} {value:,.3f}", flush=True)

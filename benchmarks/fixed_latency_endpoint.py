@@ -4,20 +4,19 @@
 
 The time that it takes to make a reply is part of the latency, and it parses no more of HTTP than clients send here:
 with a web framework, which takes as long per request as the measured clients, the rate of a bare client was 0.94 of the
-ideal. Replies are those of the fake endpoint of the version on PYTHONPATH, which knows that version's prompts.
+ideal. Replies are those of the fake endpoint, whose rules recognise our prompts.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib
-import importlib.util
 import json
 from collections.abc import Callable
 from typing import Any
 
-RULES = ("lmms_eval_ad2.testing.fake_replies", "lmms_eval_ad2.llm.fake_replies")  # the second: in version 0.1.0
+from lmms_eval_ad2.testing import fake_replies
+
 MODELS = {"object": "list", "data": [{"id": "fake", "object": "model"}]}
 
 
@@ -78,16 +77,7 @@ def main() -> None:
     p.add_argument("--latency", type=float, required=True, metavar="SECONDS")
     p.add_argument("--reply", required=True, help="a text, or the name of a rule of the fake endpoint")
     args = p.parse_args()
-    name = next(name for name in RULES if _exists(name))
-    text = importlib.import_module(name).text
-    asyncio.run(serve(args.latency, lambda body: text(args.reply, body)))
-
-
-def _exists(name: str) -> bool:
-    try:
-        return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # of its package
-        return False
+    asyncio.run(serve(args.latency, lambda body: fake_replies.text(args.reply, body)))
 
 
 if __name__ == "__main__":

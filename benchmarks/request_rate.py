@@ -1,99 +1,58 @@
-"""Judge and `ad2 mcq build` at a local endpoint of fixed latency: share of the ideal rate, processor time per item.
+"""Judge and `ad2 mcq build` at a local endpoint of fixed latency: share of the ideal rate, processor time per request.
+
+    python benchmarks/request_rate.py [--only judge-64,build-64,bare-64] [--json FILE]
 
 The endpoint (fixed_latency_endpoint.py) is a process of its own. It answers any number of requests at a time, each
 after its latency, so the ideal rate is (requests in flight) / latency. On a shared machine timers and sockets are late
-for every program; the processor time depends less on it.
+for every program: `bare` is a loop that only sends and reads. The processor time depends less on other work.
 
-    python benchmarks/request_rate.py [--part judge,mcq] [--load 16@0.2,64@0.1,256@0.4] [--repeats 1] [--json FILE]
-    python benchmarks/request_rate.py --against CHECKOUT       # in turns with another version of this package
-
-judge   an item is a request; 25 s of the ideal rate per load, and of the build 60 s
-mcq     an item is a request of a build with 17 or 18 requests per question
+judge   an item is a request
+build   17 or 18 requests per question; reading images, checking replies, the cache and idle places at the end included
 """
 
 from __future__ import annotations
 
-import argparse
+import asyncio
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-LOADS = "16@0.2,64@0.1,256@0.4"
+from measured_json import in_own_process, run_benchmark
+
+LOADS = {16: 0.2, 64: 0.1, 256: 0.4}  # latency, s, by requests in flight
 # Of the ideal rate. The last requests of a build find too few others to fill all places, so it needs more of them.
-SECONDS = {"judge": 25.0, "mcq": 60.0}
-REPLIES = {"judge": "Fine. Rating: [[7]]", "mcq": "mcq"}
+SECONDS = {"judge": 12.0, "build": 40.0, "bare": 6.0}
+REPLIES = {"judge": "Fine. Rating: [[7]]", "build": "mcq", "bare": "Fine."}
 REQUESTS_A_QUESTION = 17.3
 WARM_UP = 8  # items before the measured ones: imports, first connections
+BODY = 8_000  # bytes of a bare request, about the mean of the build
+SIZE = (160, 90)  # pixels of an image: small, so that copying over loopback does not matter
 
 
-def main() -> int:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--part", default="judge,mcq")
-    p.add_argument("--load", default=LOADS, metavar="IN_FLIGHT@SECONDS,...")
-    p.add_argument("--against", type=Path, metavar="CHECKOUT", help="root of another version, e.g. a git worktree")
-    p.add_argument("--repeats", type=int, default=1)
-    p.add_argument("--json", type=Path)
-    p.add_argument("--measure", nargs=3, metavar=("PART", "URL", "LOAD"), help=argparse.SUPPRESS)  # in a child process
-    args = p.parse_args()
-    if args.measure:
-        part, url, load = args.measure
-        print(json.dumps(MEASURES[part](url, *_load(load))))
-        return 0
-    versions = {"this": ROOT} | ({"other": args.against.resolve()} if args.against else {})
-    print(f"{'part':<6} {'load':<9} {'version':<8} {'items/s':>8} {'of ideal':>8} {'CPU ms/item':>12}")
-    found = []
-    for part in args.part.split(","):
-        for load in args.load.split(","):
-            found += _compare(part, load, versions, args.repeats)
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1))
-    return 0
+def measure(part: str, in_flight: int, scale: float) -> dict[str, float]:
+    """In a process of its own, which shares nothing with the endpoint."""
+    with _endpoint(part, LOADS[in_flight]) as url:
+        found = in_own_process(__file__, "--measure", part, url, in_flight, SECONDS[part] * scale / LOADS[in_flight])
+    return {"share": found["per_s"] * LOADS[in_flight] / in_flight, **found}
 
 
-def _compare(part: str, load: str, versions: dict[str, Path], repeats: int) -> list[dict[str, Any]]:
-    """The best rate and the least processor time of each version; other work on the machine only makes them worse."""
-    in_flight, latency = _load(load)
-    runs: dict[str, list[dict[str, float]]] = {name: [] for name in versions}
-    with ExitStack() as stack:
-        urls = {name: stack.enter_context(endpoint(root, part, latency)) for name, root in versions.items()}
-        for _ in range(repeats):
-            for name, root in versions.items():
-                runs[name].append(_run(root, part, urls[name], load))
-    found: list[dict[str, Any]] = []
-    for name, measured in runs.items():
-        rate, cpu = max(m["rate"] for m in measured), min(m["cpu_ms"] for m in measured)
-        share = rate * latency / in_flight
-        print(f"{part:<6} {load:<9} {name:<8} {rate:8.0f} {share:8.3f} {cpu:12.3f}", flush=True)
-        found.append({"part": part, "load": load, "version": name, "rate": rate, "share": share, "cpu_ms": cpu})
-    if len(found) == 2:
-        print(f"{'':<16} this / other: {found[0]['cpu_ms'] / found[1]['cpu_ms']:.2f} of the processor time")
-    return found
-
-
-def _run(root: Path, part: str, url: str, load: str) -> dict[str, float]:
-    command = [sys.executable, __file__, "--measure", part, url, load]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    done = subprocess.run(command, env=environment, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
-
-
-def measure_judge(url: str, in_flight: int, latency: float) -> dict[str, float]:
+def judge(url: str, in_flight: int, rounds: float) -> dict[str, float]:
+    """rounds: requests of each place."""
     from lmms_eval_ad2.judge import make_judge
     from lmms_eval_ad2.judge.base import JudgeItem
 
-    def items(first: int, count: int) -> list[Any]:
+    def items(first: int, count: int) -> list[JudgeItem]:
         numbers = range(first, first + count)
         return [JudgeItem(f"i{i}", "ad2_vqa", f"The car {i} turns left.", "It does.", "What happens?") for i in numbers]
 
-    count = int(SECONDS["judge"] * in_flight / latency)
+    count = max(1, int(rounds * in_flight))
     with tempfile.TemporaryDirectory() as folder:
         spec = {"backend": "openai", "model": "fake", "base_url": url, "concurrency": in_flight}
         judge = make_judge(spec, cache=Path(folder) / "judge.sqlite")
@@ -102,44 +61,97 @@ def measure_judge(url: str, in_flight: int, latency: float) -> dict[str, float]:
         ratings = judge.rate(items(0, count), progress=False)
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     assert all(getattr(r, "score", None) == 7 for r in ratings)  # a rating that failed has no score
-    return {"rate": count / seconds, "cpu_ms": 1000 * cpu / count}
+    return {"per_s": count / seconds, "cpu_ms": 1000 * cpu / count}
 
 
-def measure_mcq(url: str, in_flight: int, latency: float) -> dict[str, float]:
-    sys.path.insert(0, str(Path.cwd() / "benchmarks"))  # of the measured version, whose records it knows
-    import mcq
-
-    mcq.IN_FLIGHT = in_flight
-    build = vars(mcq).get("build") or vars(mcq)["_ours"]  # its name in 0.1.0
-    questions = int(SECONDS["mcq"] * in_flight / latency / REQUESTS_A_QUESTION)
+def build(url: str, in_flight: int, rounds: float) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
-        build(url, Path(first), 2)
-        seconds, cpu, requests = build(url, Path(second), questions)
-    return {"rate": requests / seconds, "cpu_ms": 1000 * cpu / requests}
+        _built(url, in_flight, Path(first), 2)
+        return _built(url, in_flight, Path(second), max(2, int(rounds * in_flight / REQUESTS_A_QUESTION)))
 
 
-MEASURES = {"judge": measure_judge, "mcq": measure_mcq}
+def _built(url: str, in_flight: int, folder: Path, questions: int) -> dict[str, float]:
+    from lmms_eval_ad2.mcq.base import AcceptedQuestion, Outcome
+    from lmms_eval_ad2.mcq.maker_spec import make_maker
+
+    done: list[Outcome] = []
+    asked = _questions(folder, questions)
+    spec = f"openai:model=fake,base_url={url},concurrency={in_flight}"
+    maker = make_maker(spec, cache=folder / "replies.sqlite", progress=False)
+    started, cpu = time.perf_counter(), time.process_time()
+    maker.make(iter(asked), done.append)
+    seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    assert sum(isinstance(o, AcceptedQuestion) for o in done) > 0.99 * questions
+    requests = maker.account()["requests"]
+    return {"per_s": requests / seconds, "cpu_ms": 1000 * cpu / requests, "requests_per_question": requests / questions}
 
 
-def _load(text: str) -> tuple[int, float]:
-    in_flight, _, latency = text.partition("@")
-    return int(in_flight), float(latency)
+def _questions(folder: Path, n: int) -> list[Any]:
+    from PIL import Image
+
+    from lmms_eval_ad2.mcq.base import OpenQuestion
+    from lmms_eval_ad2.records import BilingualText, Record
+
+    Image.linear_gradient("L").resize(SIZE).convert("RGB").save(folder / "front.jpg")
+    found = []
+    for i in range(n):
+        record = Record(
+            id=f"q{i}",
+            benchmark="drivelm",
+            task="perception",
+            subtask="surrounding objects",
+            form="vqa",
+            images=("front.jpg",),
+            views=("CAM_FRONT",),
+            question=BilingualText(f"What is object {i} ahead of the ego car?"),
+            answer=BilingualText("A white van."),
+        )
+        found.append(OpenQuestion(record.id, record, "drivelm", record.task, record.subtask, "A white van.", folder))
+    return found
+
+
+def bare(url: str, in_flight: int, rounds: float) -> dict[str, float]:
+    import aiohttp
+
+    body = {"model": "fake", "messages": [{"role": "user", "content": "x" * BODY}]}
+    count = max(1, int(rounds * in_flight))
+    left = iter(range(count))
+
+    async def requests() -> None:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=in_flight)) as session:
+
+            async def place() -> None:
+                for _ in left:
+                    async with session.post(f"{url}/chat/completions", json=body) as response:
+                        await response.json()
+
+            await asyncio.gather(*(place() for _ in range(in_flight)))
+
+    started, cpu = time.perf_counter(), time.process_time()
+    asyncio.run(requests())
+    return {"per_s": count / (time.perf_counter() - started), "cpu_ms": 1000 * (time.process_time() - cpu) / count}
+
+
+MEASURES = {"judge": judge, "build": build, "bare": bare}
+PARTS = {f"{part}-{n}": partial(measure, part, n) for part in MEASURES for n in LOADS if part != "bare" or n == 64}
 
 
 @contextmanager
-def endpoint(root: Path, part: str, latency: float) -> Iterator[str]:
-    """The base URL of an endpoint with the replies of a version, in a process of its own."""
+def _endpoint(part: str, latency: float) -> Iterator[str]:
+    """The base URL of an endpoint in a process of its own."""
     script = Path(__file__).with_name("fixed_latency_endpoint.py")
     command = [sys.executable, str(script), "--latency", str(latency), "--reply", REPLIES[part]]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root)
-    try:
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-    finally:
-        server.kill()
-        server.wait()
+    with Popen(command, stdout=PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().strip()
+        finally:
+            server.kill()
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    if sys.argv[1:2] == ["--measure"]:
+        part, url, in_flight, rounds = sys.argv[2:]
+        print(json.dumps(MEASURES[part](url, int(in_flight), float(rounds))))
+    else:
+        raise SystemExit(run_benchmark(__doc__, PARTS))

@@ -16,7 +16,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from support.robots.fault_rig import FAULTS, MASTER, Rig, rig, strike_and_repair
+try:
+    from support.robots.fault_rig import FAULTS, MASTER, Rig, rig, strike_and_repair
+except ModuleNotFoundError as missing:  # the rig is part of the tests
+    print(f"{missing}: install the extra for development, pip install -e '.[dev]'", file=sys.stderr)
+    raise SystemExit(2) from None
 
 REPETITIONS = 3
 

@@ -1,6 +1,6 @@
 """Latency of the link to a vehicle: a 60 kB image one way and a command back, without the time of the agent.
 
-    python benchmarks/robot_link.py
+    python benchmarks/robot_link.py [--json FILE]
 
 Needs ssh and sshd (apt-get install openssh-server), no ROS and no vehicle: sshd runs on loopback with its own keys. The
 planner is a separate process; this process is the vehicle's end. First bare exchanges of 60 kB and 200 bytes: over TCP,
@@ -24,8 +24,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from measured_json import UnavailablePart, run_benchmark, scaled
 
 from closedloop_plugin.agents.baselines import StraightDriver
 from closedloop_plugin.core.profiles import profile
@@ -44,42 +47,46 @@ HEARTBEAT_S = 0.02
 TOKEN = bytes(32)
 
 
-def measure() -> dict[str, float]:
-    """Medians and maxima, ms."""
-    results: dict[str, float] = {}
+def exchanges(scale: float) -> dict[str, float]:
+    """Bare exchanges of 60 kB and 200 bytes, ms."""
+    found: dict[str, float] = {}
+    rounds = scaled(ROUNDS, scale)
+    with tempfile.TemporaryDirectory() as folder, _sshd(Path(folder)) as robot, _child("--echo") as port:
+        found |= _summary("tcp", _exchanges(port, rounds))
+        for label, direction in (("ssh_l", "-L"), ("ssh_r", "-R")):
+            with _plain(robot, direction, port) as through:
+                found |= _summary(label, _exchanges(through, rounds))
+        with SshTunnel(robot, port) as tunnel:
+            assert tunnel.wait_up(30), tunnel.reason
+            found |= _summary("tunnel", _exchanges(robot.link.planner_port, rounds))
+    return found
 
-    def add(label: str, spent: list[float]) -> None:
-        results[f"{label}: median, ms"] = 1000 * statistics.median(spent)
-        results[f"{label}: max, ms"] = 1000 * max(spent)
 
+def cycles(agent_s: float, scale: float) -> dict[str, float]:
+    """Whole cycles with an agent that takes agent_s, without that time, ms."""
+    found: dict[str, float] = {}
+    rounds = scaled(ROUNDS, scale)
     with tempfile.TemporaryDirectory() as folder, _sshd(Path(folder)) as robot:
-        with _child("--echo") as port:
-            add("bare TCP", _exchanges(port))
-            for label, words in (("ssh -N -L", "-L"), ("ssh -N -R", "-R")):
-                with _plain(robot, words, port) as through:
-                    add(label, _exchanges(through))
+        journal = Path(folder, "journal")
+        with _child("--planner", str(agent_s), str(journal)) as port:
+            found |= _summary("tcp", _cycles(port, agent_s, rounds))
             with SshTunnel(robot, port) as tunnel:
                 assert tunnel.wait_up(30), tunnel.reason
-                add("our tunnel", _exchanges(robot.link.planner_port))
-        for label, agent_s in (("at once", 0.0), (f"after {1000 * AGENT_S:.0f} ms", AGENT_S)):
-            journal = Path(folder, f"journal-{agent_s}")
-            with _child("--planner", str(agent_s), str(journal)) as port:
-                add(f"planner that answers {label}, bare TCP, beyond thinking", _cycles(port, agent_s))
-                with SshTunnel(robot, port) as tunnel:
-                    assert tunnel.wait_up(30), tunnel.reason
-                    spent = _cycles(robot.link.planner_port, agent_s)
-                    add(f"planner that answers {label}, our tunnel, beyond thinking", spent)
-            rows = map(json.loads, (journal / JOURNAL).read_text("utf-8").splitlines())
-            add(f"planner that answers {label}, within it", [r["overhead_s"] for r in rows if r["event"] == "cycle"])
-    return results
+                found |= _summary("tunnel", _cycles(robot.link.planner_port, agent_s, rounds))
+        rows = map(json.loads, (journal / JOURNAL).read_text("utf-8").splitlines())
+        return found | _summary("planner", [row["overhead_s"] for row in rows if row["event"] == "cycle"])
 
 
-def _exchanges(port: int) -> list[float]:
+def _summary(label: str, spent: list[float]) -> dict[str, float]:
+    return {f"{label}_ms": 1000 * statistics.median(spent), f"{label}_max_ms": 1000 * max(spent)}
+
+
+def _exchanges(port: int, rounds: int) -> list[float]:
     """Time of each exchange, s: 60 kB out, 200 bytes back."""
     spent = []
     with socket.create_connection(("127.0.0.1", port)) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             time.sleep(EXCHANGE_PAUSE_S)
             started = time.perf_counter()
             sock.sendall(bytes(IMAGE_BYTES))
@@ -90,11 +97,11 @@ def _exchanges(port: int) -> list[float]:
     return spent
 
 
-def _cycles(port: int, agent_s: float) -> list[float]:
+def _cycles(port: int, agent_s: float, rounds: int) -> list[float]:
     """Time from an image to its command without the agent's, s, with the protocol of the on-board client."""
     link, session = open_link("127.0.0.1", port, TOKEN, "limo-ackermann", WakePipe())
     picture, spent, beats = os.urandom(IMAGE_BYTES), [], 0
-    for seq in range(ROUNDS):
+    for seq in range(rounds):
         beats = _listen(link, session, beats, time.perf_counter() + PAUSE_S, lambda kind: False)
         started = time.perf_counter()
         seen = {"odom": None, "status": None, "motion": None}
@@ -135,7 +142,9 @@ def _plain(robot: RobotConfig, direction: str, port: int) -> Iterator[int]:
 @contextlib.contextmanager
 def _sshd(folder: Path) -> Iterator[RobotConfig]:
     """The sandbox's robot, reached through a private sshd."""
-    server = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or sys.exit("sshd not found")
+    server = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if server is None or shutil.which("ssh") is None:
+        raise UnavailablePart("no ssh or sshd found (apt-get install openssh-server)")
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     if os.geteuid() == 0:
@@ -225,11 +234,16 @@ def _free_port() -> int:
         return int(taken.getsockname()[1])
 
 
+PARTS: dict[str, Callable[[float], dict[str, float]]] = {
+    "exchange": exchanges,
+    "cycle": partial(cycles, 0.0),
+    "cycle-with-agent": partial(cycles, AGENT_S),
+}
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--echo"]:
         _echo()
     elif sys.argv[1:2] == ["--planner"]:
         _plan(float(sys.argv[2]), Path(sys.argv[3]))
     else:
-        for key, value in measure().items():
-            print(f"{key:<72} {value:8.2f}", flush=True)
+        raise SystemExit(run_benchmark(__doc__, PARTS))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -12,25 +11,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from measured_json import in_own_process, scaled
+
 SMALL, FULL = 7_000, 70_000
 
 
-def measure() -> dict[str, float]:
-    """Each size in a separate process, since peak memory is measured per process."""
-    small, full = (_run(n) for n in (SMALL, FULL))
+def measure(scale: float) -> dict[str, float]:
+    """Each size in a separate process, since peak memory is measured per process. A scale above 1 changes nothing."""
+    small_size, full_size = (scaled(n, min(scale, 1.0)) for n in (SMALL, FULL))
+    small, full = (in_own_process(__file__, n) for n in (small_size, full_size))
+    rate = full_size / full["seconds"]
     return {
-        f"records/s at {FULL:,}": FULL / full["seconds"],
-        f"peak MB at {SMALL:,}": small["peak_mb"],
-        f"peak MB at {FULL:,}": full["peak_mb"],
-        "bytes a record, beyond the smaller run": (full["peak_mb"] - small["peak_mb"]) * 1e6 / (FULL - SMALL),
+        "records_per_s": rate,
+        "peak_mb_of_a_tenth": small["peak_mb"],
+        "peak_mb": full["peak_mb"],
+        "memory_ratio": full["peak_mb"] / small["peak_mb"],
+        "time_per_record_ratio": small_size / small["seconds"] / rate,
     }
-
-
-def _run(size: int) -> dict[str, float]:
-    done = subprocess.run([sys.executable, __file__, str(size)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr[-3000:])
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 
 
 def answered(size: int) -> Iterator[tuple[Any, str]]:

@@ -1,6 +1,6 @@
 """Request rate of `ad2 serve` with a model that takes 100 ms per batch of up to 8, and the overhead of a request.
 
-    python benchmarks/serve.py
+    python benchmarks/serve.py [--json FILE]
 
 The server runs in a separate process, as in production. Each of 32 clients sends its next question when it has received
 the last answer. "ideal" is 8 answers per 100 ms. The image is a front camera's at 1600 x 900, as JPEG.
@@ -22,6 +22,7 @@ from typing import Any
 
 import aiohttp
 import numpy as np
+from measured_json import run_benchmark, scaled
 from PIL import Image
 
 from closedloop_plugin.agents.endpoint import EndpointModel
@@ -31,7 +32,10 @@ from closedloop_plugin.serve.http_api import ChatHttpApi, RequestLimits
 from closedloop_plugin.serve.model_service import ModelService
 from closedloop_plugin.serve.server import listening
 
-BATCH, LATENCY_S, IN_FLIGHT, SECONDS, LONE = 8, 0.1, 32, 10.0, 50
+BATCH, LATENCY_S, IN_FLIGHT, SECONDS, LONE = 8, 0.1, 32, 8.0, 40
+
+
+TEXT = ModelQuestion("0", "What should the car do?")
 
 
 class SleepingModel:
@@ -47,22 +51,25 @@ class SleepingModel:
         return {"model": self.name}
 
 
-def measure() -> dict[str, float]:
-    ideal = BATCH / LATENCY_S
-    text = ModelQuestion("0", "What should the car do?")
-    image = replace(text, images=(_picture(),))
-    results = {"ideal, requests/s": ideal}
-    for label, batch, question in (
-        ("words", BATCH, text),
-        ("a picture", BATCH, image),
-        ("words, no batches", 1, text),
-    ):
-        rate = _rate(batch, question)
-        results |= {f"{label}, requests/s": rate, f"{label}, of the ideal": rate / ideal}
-    direct = _each(SleepingModel(), text)
-    for label, question in (("words", text), ("a picture", image)):
-        results[f"one alone, {label}: ms beyond the model's own"] = 1000 * (_served_each(question) - direct)
-    return results
+def words(scale: float) -> dict[str, float]:
+    return _measure(scale, BATCH, TEXT)
+
+
+def picture(scale: float) -> dict[str, float]:
+    return _measure(scale, BATCH, replace(TEXT, images=(_picture(),)))
+
+
+def without_batches(scale: float) -> dict[str, float]:
+    return _measure(scale, 1, TEXT)
+
+
+def _measure(scale: float, batch: int, question: ModelQuestion) -> dict[str, float]:
+    """Answers of 32 clients at a time, and the time of lone requests beyond the model's own."""
+    with _Server(batch) as url:
+        rate = asyncio.run(_clients(url, _body(question), SECONDS * scale))
+        lone = _served_each(url, _body(question), scaled(LONE, scale))
+    direct = _each(SleepingModel(), TEXT, scaled(LONE, scale))
+    return {"requests_per_s": rate, "share": rate * LATENCY_S / BATCH, "lone_ms_beyond_model": 1000 * (lone - direct)}
 
 
 def _picture() -> np.ndarray:
@@ -71,16 +78,10 @@ def _picture() -> np.ndarray:
     return np.asarray(Image.fromarray(noise).resize((1600, 900), Image.Resampling.BICUBIC))
 
 
-def _rate(batch: int, question: ModelQuestion) -> float:
+async def _clients(url: str, body: bytes, seconds: float) -> float:
     """Answers/s of 32 clients."""
-    with _Server(batch) as url:
-        return asyncio.run(_clients(url, question))
-
-
-async def _clients(url: str, question: ModelQuestion) -> float:
-    body = _body(question)
     headers = {"Content-Type": "application/json"}
-    until = time.perf_counter() + SECONDS
+    until = time.perf_counter() + seconds
     answers = 0
 
     async def client(session: aiohttp.ClientSession) -> None:
@@ -97,22 +98,21 @@ async def _clients(url: str, question: ModelQuestion) -> float:
     return answers / (time.perf_counter() - started)
 
 
-def _served_each(question: ModelQuestion) -> float:
+def _served_each(url: str, body: bytes, count: int) -> float:
     """Median time of sequential requests, s, without the encoding of the image by the client."""
-    body, spent = _body(question), []
-    with _Server(BATCH) as url:
-        for _ in range(LONE):
-            request = urllib.request.Request(f"{url}/chat/completions", body, {"Content-Type": "application/json"})
-            started = time.perf_counter()
-            with urllib.request.urlopen(request) as reply:
-                reply.read()
-            spent.append(time.perf_counter() - started)
+    spent = []
+    for _ in range(count):
+        request = urllib.request.Request(f"{url}/chat/completions", body, {"Content-Type": "application/json"})
+        started = time.perf_counter()
+        with urllib.request.urlopen(request) as reply:
+            reply.read()
+        spent.append(time.perf_counter() - started)
     return statistics.median(spent)
 
 
-def _each(model: SleepingModel, question: ModelQuestion) -> float:
+def _each(model: SleepingModel, question: ModelQuestion, count: int) -> float:
     spent = []
-    for _ in range(LONE):
+    for _ in range(count):
         started = time.perf_counter()
         model.ask([question])
         spent.append(time.perf_counter() - started)
@@ -156,9 +156,10 @@ def _close_at_end(batcher: RequestBatcher) -> None:
     batcher.close()
 
 
+PARTS = {"words": words, "picture": picture, "words-without-batches": without_batches}
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         _serve(int(sys.argv[2]))
     else:
-        for key, value in measure().items():
-            print(f"{key:<56} {value:,.3f}", flush=True)
+        raise SystemExit(run_benchmark(__doc__, PARTS))
