@@ -15,13 +15,15 @@ from closedloop_plugin.core.frames import scenic_heading
 from closedloop_plugin.core.path import RoutePath as Path
 from closedloop_plugin.scenarios import flows, geometry
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.scenarios.looks import blueprint_of, cover_size
+from closedloop_plugin.scenarios.looks import blueprint_of as _blueprint_of, cover_size
 from closedloop_plugin.worlds.bridge.rail import Rail
 
 stage = globalParameters.stage
 road = stage.road
 route = stage.road.path
 width = stage.road.lane_width
+
+blueprint_of = distributionFunction(_blueprint_of)  # a kind may be random: with kind Uniform("car", "van")
 
 PropBase = globals().get("Prop", DrivingObject)
 

@@ -62,7 +62,7 @@ def route_named(program: Path) -> tuple[str, str] | None:
     content = program.read_bytes()
     if len(content) > _LONGEST:
         raise Ad2Error(f"{program}: {len(content)} bytes; a scenario program has {_LONGEST} at most")
-    found = {(m["suite"], m["id"]) for m in _ROUTE.finditer(content.decode("utf-8", errors="replace"))}
+    found = {(m["suite"], m["id"]) for m in _ROUTE.finditer(content.decode("utf-8-sig", errors="replace"))}
     if len(found) > 1:
         named = " and ".join(sorted(f"{suite}:{route_id}" for suite, route_id in found))
         raise Ad2Error(f"{program}: names two routes, {named}; expected one line param route = ...")
@@ -91,7 +91,7 @@ def route_of(program: Path, routes_of: Callable[[str], tuple[Route, ...]], given
         routes = routes_of(str(beside) if suite.endswith(".xml") and beside.is_file() else suite)
         return replace(select(routes, [route_id])[0], id=program.stem)
     except Ad2Error as exc:
-        text = program.read_text("utf-8", errors="replace") if given is None else ""
+        text = program.read_text("utf-8-sig", errors="replace") if given is None else ""
         line = f", line {text.count(chr(10), 0, found.start()) + 1}" if (found := _ROUTE.search(text)) else ""
         raise Ad2Error(f"{program}{line}: route {suite}:{route_id}: {exc}") from exc
 

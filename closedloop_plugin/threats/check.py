@@ -236,7 +236,7 @@ def _library() -> str:
 
 def _imported(program: Path) -> list[str]:
     """Digests of the modules beside a program that it imports: the user's own library."""
-    names = _IMPORT.findall(program.read_text("utf-8", errors="replace"))
+    names = _IMPORT.findall(program.read_text("utf-8-sig", errors="replace"))
     files = [program.parent / (name.replace(".", "/") + ending) for name in names for ending in (".scenic", ".py")]
     return [file_sha256(f) for f in files if f.is_file()]
 

@@ -155,7 +155,7 @@ def without_way(records: Sequence[EpisodeRecord]) -> tuple[str, ...]:
 
 def _acts(program: Path | None) -> bool:
     """Whether a program uses our library, whose actors act, or sends the event; a program of others need not."""
-    text = program.read_text("utf-8", "replace") if program is not None and program.is_file() else ""
+    text = program.read_text("utf-8-sig", "replace") if program is not None and program.is_file() else ""
     return LIBRARY in text or 'event("act")' in text
 
 

@@ -163,7 +163,7 @@ def _notes(setup: EpisodeSetup, domains: Mapping[str, ParameterDomain]) -> list[
     from closedloop_plugin.worlds.bridge.params import WEATHER
 
     assert setup.program is not None
-    text = setup.program.read_text("utf-8", errors="replace")
+    text = setup.program.read_text("utf-8-sig", errors="replace")
     unread = [
         name for name in domains
         if name not in (*WEATHER, *PERCEPTION_CONDITIONS) and not re.search(rf"globalParameters\.{name}\b", text)

@@ -15,10 +15,18 @@ import numpy as np
 from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
 from closedloop_plugin.worlds.bridge.faults.dialects import check_dialect
 from closedloop_plugin.worlds.bridge.faults.endless import no_endless_loop
-from closedloop_plugin.worlds.bridge.faults.place import place_of
+from closedloop_plugin.worlds.bridge.faults.place import at_its_param, place_of
 from closedloop_plugin.worlds.bridge.faults.rejections import counted_rejections
+from closedloop_plugin.worlds.bridge.faults.values import check_number_of_objects, check_scene
 from closedloop_plugin.worlds.bridge.faults.words import check_words
-from closedloop_plugin.worlds.bridge.params import check_names, check_values, declared_params, drawn_of, space_of
+from closedloop_plugin.worlds.bridge.params import (
+    check_domains,
+    check_names,
+    check_values,
+    declared_params,
+    drawn_of,
+    space_of,
+)
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.standard_scenario import StandardScenario, collision_at_start, on_top_of
 from lmms_eval_ad2.errors import Ad2Error, require
@@ -29,6 +37,7 @@ LIBGL_HINT = (
     "pip install --force-reinstall --no-deps 'opencv-python-headless<5')"
 )
 
+ENDS_PROCESS = "the program ends the process; use `terminate`"
 PLACES = 100  # draws of a scene until nothing of the program stands inside the standard scenario
 
 
@@ -83,18 +92,23 @@ def scene_for(
                 check_values({n: v for n, v in given.items() if n in declared}, declared, program)
                 raise
         check_values(given, declared, program)
+        with at_its_param(Path(program)):
+            check_domains(declared)
+        check_number_of_objects(scenario.objects, Path(program))
         check_words(scenario.objects, declared, Path(program))
         with counted_rejections(scenario, Path(program), tries):
-            scene = _sampled(scenario, Path(program), tries, params.get("stage"))
+            scene = _sampled(scenario, Path(program), tries, params.get("stage"), in_carla="carla" in model)
         return CompiledScene(scenario, scene, Path(program), drawn_of(scenario, scene, given))
 
 
-def _sampled(scenario: Any, program: Path, tries: int, stage: Any) -> Any:
+def _sampled(scenario: Any, program: Path, tries: int, stage: Any, in_carla: bool) -> Any:
     """A scene in which nothing of the program stands inside the ego or the standard scenario's actors."""
     own = isinstance(stage, ScenarioStage) and not stage.kind
     reason = ""
     for _ in range(PLACES):
         scene, _ = scenario.generate(maxIterations=tries, verbosity=0)
+        if own:
+            check_scene(scene, scenario.objects, program, in_carla)
         reason = collision_at_start(scene, own)
         if not reason:
             return scene
@@ -150,8 +164,8 @@ def _located_errors(program: Path, tries: int) -> Iterator[None]:
             yield
     except RejectionException as exc:
         raise InvalidScene(f"{Path(program).name}: no scene found in {tries} tries: {exc}") from exc
-    except SystemExit as exc:
-        raise Ad2Error(f"{place_of(program, exc)}: the program ends the process; use `terminate`") from exc
+    except (SystemExit, GeneratorExit) as exc:
+        raise Ad2Error(f"{place_of(program, exc)}: {ENDS_PROCESS}") from exc
     except (ScenicError, SyntaxError) as exc:
         raise Ad2Error(place_of(program, exc)) from exc
     except (InvalidScene, Ad2Error):

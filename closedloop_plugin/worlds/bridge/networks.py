@@ -51,10 +51,10 @@ def _network(cls: Any, path: Path, parse: Any) -> Any:
     try:
         opendrive_root(data, path)  # Scenic has no bounds
         network = parse(cls, path, useCache=False, writeCache=False)
+    except (MapError, MemoryError):
+        raise
     except Ad2Error as exc:
         raise _refused(path, exc) from exc
-    except MemoryError:
-        raise
     except Exception as exc:  # Scenic raises what its code happens to meet
         raise MapError(path, SCENIC, f"{type(exc).__name__}: {exc}") from exc
     if not network.lanes:

@@ -21,6 +21,8 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.numbers import is_number
 
 WEATHER = tuple(f.name for f in fields(Weather))
+# Of the sun's angles, degrees; all other weather parameters are percentages.
+BOUNDS = {"sun_altitude_angle": (-90.0, 90.0), "sun_azimuth_angle": (-360.0, 360.0)}
 # Params that the worlds set or read themselves.
 RESERVED = frozenset({
     "map", "map_options", "stage", "render", "timestep", "weather", "time", "route", "address", "port", "timeout",
@@ -93,6 +95,9 @@ def weather_of(scene: Any, otherwise: Weather) -> Weather:
     for name, value in given.items():
         if not is_number(value):
             raise Ad2Error(f"param {name}: expected a number, found {value!r}")
+        low, high = BOUNDS.get(name, (0.0, 100.0))
+        if not low <= value <= high:
+            raise Ad2Error(f"param {name}: expected {low:g} to {high:g}, found {value:g}")
     return replace(otherwise, **{name: float(value) for name, value in given.items()})
 
 
@@ -139,6 +144,16 @@ def check_names(values: Mapping[str, Any], program: Any) -> None:
     taken = sorted(RESERVED & set(values))
     if taken:
         raise Ad2Error(f"{program}: {taken[0]!r} is no parameter of the scenario and cannot be set: the world needs it")
+
+
+def check_domains(declared: Mapping[str, Any]) -> None:
+    """Raise Ad2Error for a free parameter whose bounds are reversed: no value of --set or of a search lies in it."""
+    for name, domain in _domains(declared).items():
+        if domain.low > domain.high:
+            raise Ad2Error(
+                f"param {name}: from {domain.low:g} to {domain.high:g}; the lower bound comes first: "
+                f"{domain.high:g}, {domain.low:g}"
+            )
 
 
 def check_values(values: Mapping[str, Any], declared: Mapping[str, Any], program: Any) -> None:

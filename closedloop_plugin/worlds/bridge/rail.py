@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from closedloop_plugin.core.frames import wrap
@@ -84,8 +85,17 @@ class Rail:
     now: float | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.path, RoutePath):
+            raise TypeError(f"path of a rail: expected a Path, found {self.path!r}")
         for name in ("s", "d", "speed", "accel", "brake", "sideways"):
-            finite(f"{name} of a rail", getattr(self, name))
+            value = finite(f"{name} of a rail", getattr(self, name))
+            if value < 0 and name not in ("s", "d"):
+                raise ValueError(f"{name} of a rail: expected a number of 0 or more, found {value:g}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("speed", "d_wanted", "stop_s") and value is not None:  # those that behaviours change
+            finite(f"{name} of a rail", value)
+        object.__setattr__(self, name, value)
 
     def advance(self, dt: float, allowed: float = math.inf) -> None:
         """One step of dt s. `allowed`: highest acceleration that traffic ahead permits, m/s2."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from closedloop_plugin.worlds.bridge.faults.place import check_actions
 from closedloop_plugin.worlds.bridge.faults.rejections import remember_rejections
+from closedloop_plugin.worlds.bridge.faults.values import check_arguments, check_bounds, checked_after
 from closedloop_plugin.worlds.bridge.networks import cache_networks
 from closedloop_plugin.worlds.bridge.translation import remember_translations
 
@@ -25,6 +26,7 @@ def apply_patches() -> None:
     _record_source_lines()
     remember_rejections()
     _check_actions()
+    _check_values()
     _share_property_defaults()
     remember_translations()
     cache_networks()
@@ -41,6 +43,18 @@ def _check_actions() -> None:
         return own(self, agent, actions)
 
     Simulation.actionsAreCompatible = checked
+
+
+def _check_values() -> None:
+    """Report bounds and arguments of behaviours that cannot be meant where the program gives them."""
+    from scenic.core.distributions import DiscreteRange, Normal, Range
+    from scenic.core.dynamics.behaviors import Behavior
+
+    kinds: list[Any] = [Range, DiscreteRange, Normal]
+    for kind in kinds:
+        kind.__init__ = checked_after(kind.__init__, check_bounds)
+    behavior: Any = Behavior
+    behavior.__init__ = checked_after(behavior.__init__, check_arguments)
 
 
 def _record_source_lines() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.scenarios.known_words import UnknownWord
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
-from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene
+from closedloop_plugin.worlds.bridge.compiled_scene import ENDS_PROCESS, CompiledScene
 from closedloop_plugin.worlds.bridge.faults.endless import no_endless_loop
-from closedloop_plugin.worlds.bridge.faults.place import place_of
+from closedloop_plugin.worlds.bridge.faults.place import APPLY, place_of
 from closedloop_plugin.worlds.bridge.faults.rejections import rejection_of_simulation
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error, require
@@ -70,6 +70,8 @@ class ScenicSession:
                 return self._run.switch(*values)
         except (InvalidScene, Ad2Error):
             raise
+        except (SystemExit, GeneratorExit) as exc:
+            raise Ad2Error(f"{place_of(self._compiled.program, exc)}: {ENDS_PROCESS}") from exc
         except Exception as exc:
             where = place_of(self._compiled.program, exc)
             self.done = self.done or f"failed: {where}"
@@ -82,8 +84,10 @@ class ScenicSession:
 
         if self.stage.kind:
             return False
-        steps = traceback.extract_tb(exc.__traceback__)
-        return isinstance(exc, UnknownWord | InvalidScenarioError) or any(f.filename.endswith(".scenic") for f in steps)
+        steps = traceback.extract_tb((exc if exc.__cause__ is None else exc.__cause__).__traceback__)
+        return isinstance(exc, UnknownWord | InvalidScenarioError) or any(
+            f.filename.endswith(".scenic") or f.name == APPLY for f in steps
+        )
 
     def _simulate(self, *_: Any) -> Any:
         result = self._simulator.simulate(

@@ -115,6 +115,8 @@ class ScenarioStage:
     def event(self, name: str) -> None:
         """Record an event, once: "trigger" (the scenario begins), "act" (its actor acts), "end", "scenario timeout",
         "yield failed". The referee counts the last two."""
+        if not isinstance(name, str):
+            raise TypeError(f"name of an event: expected a text, found {name!r}")
         if not self.happened(name):
             self.events.append((round(self.time_s, 3), self._recorded(name)))
             self._reported.add(name)

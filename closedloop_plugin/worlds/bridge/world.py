@@ -171,7 +171,7 @@ class ScenicWorld:
 
     def _record_closed_way(self, program: Path, objects: Sequence[Any]) -> None:
         """Record the event "no way: ..." if a user's program leaves the ego none."""
-        text = program.read_text("utf-8", errors="replace")
+        text = program.read_text("utf-8-sig", errors="replace")
         lent = "LendOncomingLane" in text or "oncoming_allowed" in text
         if reason := closed_way(self.road.path, self._ground, objects, lent):
             self._stage.event(reason)

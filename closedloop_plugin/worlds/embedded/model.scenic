@@ -31,6 +31,7 @@ param stage = None
 
 from scenic.simulators.newtonian.driving_model import *
 
+from closedloop_plugin.scenarios.known_words import finite as _finite
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.embedded.simulation import EmbeddedSimulator
 from closedloop_plugin.worlds.bodies.vehicle import size_of as _size_of
@@ -62,7 +63,8 @@ class Staged(DrivingObject):
     height: size_of(self.kind)[2]
 
     def setPose(self, x, y, heading, speed=0.0):
-        self.pose = (x, y, heading, speed)
+        values = {"x": x, "y": y, "heading": heading, "speed": speed}
+        self.pose = tuple(_finite(f"{name} of setPose", value) for name, value in values.items())
 
 CarlaActor = Staged
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from closedloop_plugin.worlds.bridge.faults.names import near_of
 from closedloop_plugin.worlds.bridge.faults.syntax import SCENIC_2
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -30,9 +31,11 @@ WAYS = 'param route = "SUITE:ID" in the program, param map = localPath("FILE.xod
 def check_dialect(program: Path, params: Mapping[str, Any]) -> None:
     """Raise Ad2Error for a program that can never be compiled here, before it is. `params`: given from outside."""
     try:
-        text = program.read_text("utf-8")
+        text = program.read_text("utf-8-sig")
     except UnicodeDecodeError:
         return  # reported by the parser's reader
+    if not text.strip():
+        raise Ad2Error(f"{program}: the file is empty; a program to start from: ad2 scenic new NAME")
     old = re.search(r"^from\s+scenic\.simulators\.\w+\.(?:map|interface|car_models)\s+import\b", text, re.M)
     if old is not None:
         first = text.count("\n", 0, old.start()) + 1
@@ -105,7 +108,7 @@ def no_map(program: Path, exc: BaseException) -> str | None:
     """The message of a program without a map, with the reason if it shows; None for any other error."""
     if not isinstance(exc, RuntimeError) or "need to specify map before importing" not in str(exc):
         return None
-    text = program.read_text("utf-8", errors="replace")
+    text = program.read_text("utf-8-sig", errors="replace")
     model = _MODEL.search(text)
     line = text.count("\n", 0, model.start()) + 1 if model else 1
     route = re.search(r"^param\s+route\s*=\s*(.*)$", text, re.M)
@@ -117,4 +120,8 @@ def no_map(program: Path, exc: BaseException) -> str | None:
         )
     if re.search(r"^param\s+map\b", text, re.M):
         return f"{program}, line {line}: the line `param map = ...` must stand before the line `model ...`"
+    for named in re.finditer(r"^param\s+(\w+)\s*=", text, re.M):
+        if near := near_of(named[1], ("route", "map")):
+            line = text.count("\n", 0, named.start()) + 1
+            return f"{program}, line {line}: param {named[1]}: did you mean '{near}'?"
     return f"{program}, line {line}: the program has neither a route nor a map: {WAYS}"

@@ -35,9 +35,11 @@ def message_of(program: Path, exc: BaseException) -> str:
         return message + _near_name(program, exc.name, frames)
     if isinstance(exc, AttributeError):
         return message + _near_attribute(exc)
+    if "does not take any actions" in message:
+        return message + _near_statement(program)
     if isinstance(exc, TypeError) and _OPTION_ERROR.search(message):
         return message + _signature(message, frames)
-    if 'specifier "on R"' in message and "closedloop_plugin.scenarios" in program.read_text("utf-8", "replace"):
+    if 'specifier "on R"' in message and "closedloop_plugin.scenarios" in program.read_text("utf-8-sig", "replace"):
         return message + "; our library's `road` is the ego's, no region: write `on lane.centerline` or another region"
     if isinstance(exc, ImportError):
         return message + _near_module(program, exc)
@@ -71,15 +73,27 @@ def _near_name(program: Path, name: str, frames: list[FrameType]) -> str:
     )
     known = {} if own is None else {**vars(builtins), **own.f_globals, **own.f_locals}
     found = {key: value for key, value in known.items() if not key.startswith("_")}
-    text = program.read_text("utf-8", errors="replace")
+    text = program.read_text("utf-8-sig", errors="replace")
     expected = _expected(name, text)
     same = sorted(key for key, value in found.items() if _is_a(value, expected)) if expected else []
     near = near_of(name, same or found, 0.7)
+    if statement := _near_statement(program):
+        return statement
     if near:
         return f"; did you mean '{near}'?"
     if name in library_names():
         return f"; our library has it: {LIBRARY}"
     return f" ({expected} known here: {', '.join(same)})" if same else ""
+
+
+def _near_statement(program: Path) -> str:
+    """The word of Scenic that a line of the program misspells, or calls as if it were a function."""
+    for number, line in enumerate(program.read_text("utf-8-sig", "replace").splitlines(), 1):
+        found = re.fullmatch(r"\s+(\w+)\s*(\(\))?\s*(#.*)?", line)
+        close = difflib.get_close_matches(found[1], ("wait", "abort", "terminate"), 1, 0.7) if found else []
+        if found and close and (found[1] != close[0] or found[2]):
+            return f"; line {number}: did you mean '{close[0]}' instead of '{found[1]}{found[2] or ''}'?"
+    return ""
 
 
 def _expected(name: str, text: str) -> str:
@@ -107,7 +121,7 @@ def library_names() -> set[str]:
     return {
         name
         for file in files
-        for name in re.findall(r"^(?:class|def|behavior|monitor) (\w+)", file.read_text("utf-8"), re.M)
+        for name in re.findall(r"^(?:class|def|behavior|monitor) (\w+)", file.read_text("utf-8-sig"), re.M)
     }
 
 
@@ -136,15 +150,26 @@ def _signature(message: str, frames: list[FrameType]) -> str:
     )
     if behavior is not None and "()" not in message:
         return f"; expected {shown_behavior(type(behavior))}"
-    found = re.search(r"(?:\w+\.)?(\w+)\(\)", message)
+    found = re.search(r"(?:(\w+)\.)?(\w+)\(\)", message)
     own = next((f for f in reversed(frames) if f.f_code.co_filename.endswith(".scenic")), None)
-    function = own.f_globals.get(found[1]) if found and own else None
+    if found is None or own is None:
+        return ""
+    owner, name = found[1], found[2]
+    known = own.f_globals
+    if owner is None:
+        function = known.get(name)
+    else:  # a class, or the class of a value that the program uses
+        kinds = (value if inspect.isclass(value) else type(value) for value in known.values())
+        function = next((getattr(kind, name, None) for kind in kinds if kind.__name__ == owner), None)
     if function is None or inspect.isclass(function):
         return ""
     try:
-        return f"; expected {found[1] if found else ''}{inspect.signature(function)}"
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         return ""
+    if owner is not None:  # without `self`
+        signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+    return f"; expected {owner if name == '__init__' else name}{signature.replace(return_annotation=signature.empty)}"
 
 
 def shown_behavior(behavior: type) -> str:
@@ -157,12 +182,20 @@ def shown_behavior(behavior: type) -> str:
 def _near_module(program: Path, exc: ImportError) -> str:
     """The near modules of our library, of Scenic or beside the program, or how to install what is absent."""
     name = exc.name or ""
+    if absent := re.match(r"cannot import name '(\w+)'", str(exc)):
+        known = library_names() if name.startswith("closedloop_plugin.scenarios.") else set()
+        known |= {key for key in vars(sys.modules[name]) if not key.startswith("_")} if name in sys.modules else set()
+        near = near_of(absent[1], known, 0.7)
+        return f"; did you mean '{near}'?" if near else ""
     if name.startswith("closedloop_plugin.scenarios."):
         modules = sorted(
             f"closedloop_plugin.scenarios.{f.stem}" for f in HERE.iterdir() if f.suffix in (".scenic", ".py")
         )
         close = difflib.get_close_matches(name, modules, 1, 0.7)
         return f"; did you mean '{close[0]}'?" if close else f"; our library is: {LIBRARY}"
+    if name.startswith("scenic."):
+        close = difflib.get_close_matches(name, _modules_beside(name), 1, 0.7)
+        return f"; did you mean '{close[0]}'?" if close else ""
     beside = [f.stem for f in program.parent.iterdir() if f.suffix in (".scenic", ".py") and f != program]
     near = near_of(name, [*beside, *(module for module in sys.modules if "." not in module)], 0.8)
     remedy = import_remedy(str(exc))
@@ -171,10 +204,20 @@ def _near_module(program: Path, exc: ImportError) -> str:
     return (f"; did you mean '{near}'?" if near else "") + (f": {remedy}" if remedy else "")
 
 
+def _modules_beside(name: str) -> list[str]:
+    """The modules of Scenic in the package in which a module of this name would be."""
+    import scenic
+
+    package, _, _ = name.rpartition(".")
+    folder = Path(scenic.__file__).parent.parent.joinpath(*package.split("."))
+    files = folder.iterdir() if folder.is_dir() else ()
+    return [f"{package}.{f.stem}" for f in files if f.suffix in (".py", ".scenic")]
+
+
 def line_with(program: Path, *words: str) -> str:
     """ ", line N" of the first line of the program with all these words, or empty."""
     try:
-        lines = program.read_text("utf-8").splitlines()
+        lines = program.read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
         return ""
     return next((f", line {n}" for n, line in enumerate(lines, 1) if all(word in line for word in words)), "")

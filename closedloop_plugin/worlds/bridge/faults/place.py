@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 import re
 import traceback
 from collections.abc import Iterable, Iterator
@@ -13,19 +15,29 @@ from typing import Any
 from closedloop_plugin.scenarios.known_words import UnknownWord
 from closedloop_plugin.worlds.bridge.faults.dialects import no_map
 from closedloop_plugin.worlds.bridge.faults.names import line_with, message_of
-from closedloop_plugin.worlds.bridge.faults.syntax import decoding_fault, frames_of, syntax_fault
+from closedloop_plugin.worlds.bridge.faults.syntax import decoding_fault, depth_fault, frames_of, syntax_fault
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.numbers import is_number
 
 HOME = Path(__file__).parents[4]  # of our package
+_OF_NUMBERS = {
+    "SetPositionAction": "a point", "SetSpeedAction": "m/s", "SetWalkingSpeedAction": "m/s",
+    "SetWalkingDirectionAction": "a heading",
+}  # fmt: skip
+APPLY = "executeActions"  # the method of Scenic's Simulation that applies the actions of the agents
 
 
 def place_of(program: Path, exc: BaseException) -> str:
     """Path, line and message of an error in a program."""
     program = Path(program)
+    if isinstance(exc.__cause__, StopIteration):  # Python hides it, with its line, behind a RuntimeError
+        exc = exc.__cause__
     if (fault := syntax_fault(program, exc)) is not None:
         return f"{fault[0]}, line {fault[1]}: {fault[2]}"
     if isinstance(exc, UnicodeDecodeError):
         return decoding_fault(program, exc)
+    if isinstance(exc, RecursionError) and not any(f.f_code.co_filename == str(program) for f in frames_of(exc)):
+        return depth_fault(program)
     if (hint := no_map(program, exc)) is not None:
         return hint
     name, line = _place(program, exc)
@@ -48,7 +60,7 @@ def _place(program: Path, exc: BaseException) -> tuple[str, int | None]:
         return str(program), line
     if stated := re.search(r" on line (\d+)$", str(exc)):
         return str(program), int(stated[1])
-    if (found := _named(program, frames) or _made_at(frames)) is not None:
+    if (found := _acting(frames) or _named(program, frames) or _made_at(frames)) is not None:
         return found
     return (steps[-1].filename, steps[-1].lineno) if steps else (str(program), None)
 
@@ -77,6 +89,11 @@ def _named(program: Path, frames: list[FrameType]) -> tuple[str, int] | None:
     return None
 
 
+def _acting(frames: list[FrameType]) -> tuple[str, int] | None:
+    """The line at which the behaviour stands whose action failed when Scenic applied it."""
+    return next((_standing(f.f_locals.get("agent")) for f in frames if f.f_code.co_name == APPLY), None)
+
+
 def _numbered(line: str) -> int | None:
     """The number of ", line N"."""
     return int(line.rpartition(" ")[2]) if line else None
@@ -92,6 +109,12 @@ def _made_at(frames: list[FrameType]) -> tuple[str, int] | None:
     return None
 
 
+def line_of(one: Any, program: Path) -> str:
+    """ ", line N" of the statement of the program that made the object; empty if it was made elsewhere."""
+    found = one.__dict__.get("_source_line")
+    return f", line {found[1]}" if found and found[0] == str(program) else ""
+
+
 @contextmanager
 def at_its_param(program: Path) -> Iterator[None]:
     """Add file and line to an error that begins with "param NAME: "."""
@@ -99,25 +122,41 @@ def at_its_param(program: Path) -> Iterator[None]:
         yield
     except Ad2Error as exc:
         named = re.match(r"param (\w+)", str(exc))
-        place = line_with(program, "param", named[1]) if named else ""
+        place = (line_with(program, f"param {named[1]}") or line_with(program, "param", named[1])) if named else ""
         raise Ad2Error(f"{program}{place}: {exc}") from exc
 
 
 def check_actions(agent: Any, actions: Iterable[Any]) -> None:
     """Raise Ad2Error, with the line at which the agent's behaviour stands, for what the agent cannot take."""
+    standing = _standing(agent)
+    place = "{}, line {}: ".format(*standing) if standing else ""
     for action in actions:
+        if inspect.isclass(action):
+            raise Ad2Error(f"{place}take {action.__name__}: its arguments are missing: {_called(action)}")
         if not hasattr(action, "canBeTakenBy"):
-            raise Ad2Error(f"{_standing(agent)}take {action!r}: expected an action, such as SetThrottleAction(0.5)")
+            raise Ad2Error(f"{place}take {action!r}: expected an action, such as SetThrottleAction(0.5)")
+        name = type(action).__name__
         if not action.canBeTakenBy(agent):
-            raise Ad2Error(f"{_standing(agent)}a {type(agent).__name__} cannot take {type(action).__name__}")
+            raise Ad2Error(f"{place}a {type(agent).__name__} cannot take {name}")
+        for key, value in vars(action).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise Ad2Error(f"{place}take {name}: {key}: expected a number, found {value:g}")
+            if name in _OF_NUMBERS and isinstance(value, str):
+                raise Ad2Error(f"{place}take {name}: {key}: expected {_OF_NUMBERS[name]}, found {value!r}")
+            if name == "SetWalkingSpeedAction" and is_number(value) and value < 0:
+                raise Ad2Error(f"{place}take {name}: {key}: expected m/s, 0 or more, found {value:g}")
 
 
-def _standing(agent: Any) -> str:
-    """ "FILE, line N: " of the innermost step of a program in the agent's behaviour."""
-    generator, found = getattr(getattr(agent, "behavior", None), "_runningIterator", None), ""
+def _called(action: type) -> str:
+    return f"{action.__name__}({', '.join(list(inspect.signature(action).parameters))})"
+
+
+def _standing(agent: Any) -> tuple[str, int] | None:
+    """(file, line) of the innermost step of a program in the agent's behaviour."""
+    generator, found = getattr(getattr(agent, "behavior", None), "_runningIterator", None), None
     while generator is not None:
         frame = getattr(generator, "gi_frame", None)
         if frame is not None and not of_packages(frame.f_code.co_filename):
-            found = f"{frame.f_code.co_filename}, line {frame.f_lineno}: "
+            found = frame.f_code.co_filename, frame.f_lineno
         generator = getattr(generator, "gi_yieldfrom", None)
     return found

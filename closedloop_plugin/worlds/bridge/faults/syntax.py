@@ -25,6 +25,7 @@ _WORDS = sorted(_SPECIFIERS | {
     "distance", "angle", "deg", "for", "steps", "seconds", "region", "from", "while",
 })  # fmt: skip
 _RESERVED = {"new", "require", "param", "model", "take", "wait", "do", "behavior", "monitor", "terminate", "at"}
+_OF_C = {"&&": "and", "||": "or", "++": "+= 1", "//": "# before a comment"}  # words of other languages
 _UNIT = re.compile(r"[\d)]\s*(?:m|km|cm|ms|h|mph|kmh|secs?|rad|met(?:er|re)s?|minutes?|degrees?)\b")
 SCENIC_2 = (
     "Scenic 2 created objects without `new`; programs here are Scenic 3: write `new` before the class of each object, "
@@ -49,7 +50,7 @@ def syntax_fault(program: Path, exc: BaseException) -> tuple[str, int, str] | No
         name = getattr(parser.f_locals.get("self"), "_path", None)
     file = Path(name or program)
     try:
-        text = file.read_text("utf-8")
+        text = file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return None
     found = _open_or_unknown(text)
@@ -57,6 +58,19 @@ def syntax_fault(program: Path, exc: BaseException) -> tuple[str, int, str] | No
     if found is None and line is not None and 0 < line <= len(text.splitlines()):
         found = _reason(text.splitlines(), line, getattr(exc, "offset", None) or 0, str(exc))
     return found and (str(file), *found)
+
+
+def depth_fault(program: Path) -> str:
+    """The message of a program that is nested too deeply to be read, with its deepest line."""
+    depth, deepest = 0, (0, 1)
+    lines = program.read_text("utf-8-sig", "replace").splitlines()
+    for number, text in enumerate(lines, 1):
+        for sign in text:
+            depth += (sign in "([{") - (sign in ")]}")
+            deepest = max(deepest, (depth, -number))
+    longest = max(range(len(lines)), key=lambda k: len(lines[k])) + 1
+    line = -deepest[1] if deepest[0] > 20 else longest
+    return f"{program}, line {line}: nested too deeply to be read; write it in several steps"
 
 
 def decoding_fault(program: Path, exc: UnicodeDecodeError) -> str:
@@ -151,6 +165,8 @@ def _around(line: str, at: int) -> str:
         return "units are not written: metres, m/s, seconds; angles are in deg, durations in seconds or steps"
     if re.match(r"\s*terminate\s+if\b", line):
         return "the words are: terminate when"
+    if instead := re.search(r"&&|\|\||\+\+|//", line[max(at - 1, 0) :] or line):
+        return f"{instead[0]} is not a word of Scenic; it is: {_OF_C[instead[0]]}"
     if re.match(r"\s*behaviour\b", line):
         return "the word is: behavior"
     if word and word[0] in _SPECIFIERS and before and not before.endswith((",", "=")) and re.search(r"\bnew\b", before):
@@ -169,6 +185,7 @@ def _near_word(line: str) -> str:
     code = re.sub(r"\"[^\"]*\"|'[^']*'|#.*", "", line)
     for word in re.findall(r"(?<![.\w])[a-z]{3,}(?!\w|\s*[=(])", code):
         close = difflib.get_close_matches(word, _WORDS, 1, 0.79)
+        close = close or [known for known in _WORDS if sorted(known) == sorted(word)]
         if close and word not in _WORDS:
             return f"did you mean '{close[0]}' instead of '{word}'?"
     return ""

@@ -13,11 +13,17 @@ from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS
 from closedloop_plugin.scenarios.catalogue import HERE
 from closedloop_plugin.scenarios.known_words import DOORS, LAMPS, WHEN, UnknownWord, known_words
 from closedloop_plugin.worlds.bridge.faults.names import line_with, near_of, shown_behavior
+from closedloop_plugin.worlds.bridge.faults.place import line_of
 from closedloop_plugin.worlds.bridge.params import RESERVED, WEATHER
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.numbers import is_number
 
 _TEXTS = frozenset({"kind", "side", "meet", "walks_on", "truck", "traffic", "convoy", "self"})  # arguments, no numbers
+_MOVED = "the world sets it at every tick; move the actor by its rail, by actions, or by setPose(x, y, heading, speed)"
+_AT_START = "it is read at the start of the episode only: with {} VALUE, where the object is made"
+_WITHOUT_EFFECT = {
+    **dict.fromkeys(("position", "heading", "orientation", "yaw", "speed", "velocity", "angularSpeed"), _MOVED),
+    **{name: _AT_START.format(name) for name in ("kind", "role", "fixed", "blueprint", "width", "length", "height")},
+}
 _RAIL_OR_NOT = {"StandHidden"}  # an object without one is removed
 _ROLES = ("scenario", "background", "standard")
 
@@ -36,10 +42,10 @@ def check_words(objects: Iterable[Any], declared: Mapping[str, Any], program: Pa
 
 def _texts(program: Path) -> str:
     """The program, and the modules beside it that it imports."""
-    text = program.read_text("utf-8", errors="replace")
+    text = program.read_text("utf-8-sig", errors="replace")
     names = re.findall(r"^(?:from|import|model)[ \t]+([A-Za-z_]\w*)", text, re.M)
     files = [program.parent / f"{name}{ending}" for name in names for ending in (".scenic", ".py")]
-    return "\n".join([text, *(file.read_text("utf-8", errors="replace") for file in files if file.is_file())])
+    return "\n".join([text, *(file.read_text("utf-8-sig", errors="replace") for file in files if file.is_file())])
 
 
 def _check_params(declared: Mapping[str, Any], program: Path, text: str) -> None:
@@ -53,7 +59,14 @@ def _check_params(declared: Mapping[str, Any], program: Path, text: str) -> None
 
 
 def _check_assignments(program: Path, text: str) -> None:
-    """An attribute of `self` that is set but never read, and is near one that the world reads."""
+    """An attribute of `self` that is set but never read, and is near one that the world reads, or has no effect; a
+    second ego, of which a driver drives the last one only."""
+    egos = [text.count("\n", 0, found.start()) + 1 for found in re.finditer(r"^ego\s*=\s*new\b", text, re.M)]
+    if len(egos) > 1:
+        raise Ad2Error(f"{program}, line {egos[1]}: a second ego (the first: line {egos[0]}); a program has one driver")
+    for name, instead in _WITHOUT_EFFECT.items():
+        if re.search(rf"^\s+self\.{name}\s*=(?!=)", text, re.M):
+            raise Ad2Error(f"{program}{line_with(program, f'self.{name}')}: self.{name} = ...: {instead}")
     known = ("kind", "lamps", "doors", "rail", "fixed", "gone", "behavior", "blueprint", "position", "heading", "speed")
     for name in dict.fromkeys(re.findall(r"\bself\.(\w+)\s*=(?!=)", text)):
         near = near_of(name, known)
@@ -64,7 +77,7 @@ def _check_assignments(program: Path, text: str) -> None:
 
 
 def _check_object(one: Any, program: Path, text: str) -> None:
-    line = _line_of(one, program)
+    line = line_of(one, program)
     for name in set(one.properties) - set(type(one)._defaults):
         near = near_of(name, (known for known in type(one)._defaults if not known.startswith("_")))
         if near and not re.search(rf"\.{re.escape(name)}\b", text):
@@ -73,9 +86,11 @@ def _check_object(one: Any, program: Path, text: str) -> None:
             )
     try:
         for what, name, known in (("lamp", "lamps", LAMPS), ("door", "doors", DOORS)):
-            words = getattr(one, name, None)
+            words: Any = getattr(one, name, ())
             if isinstance(words, str):
                 raise Ad2Error(f'{program}{line}: with {name} "{words}": expected a set: {{"{words}"}}')
+            if not isinstance(words, Iterable):
+                raise Ad2Error(f'{program}{line}: with {name} {words!r}: expected a set, such as {{"left"}}')
             if isinstance(words, set | frozenset | list | tuple):
                 known_words(what, words, known)
         role = getattr(one, "role", None)
@@ -83,19 +98,7 @@ def _check_object(one: Any, program: Path, text: str) -> None:
             known_words("role", [role], _ROLES)
     except UnknownWord as exc:
         raise Ad2Error(f"{program}{line}: {exc}") from exc
-    for name in ("width", "length", "height"):
-        size = getattr(one, name, None)
-        if is_number(size) and size <= 0:
-            raise Ad2Error(
-                f"{program}{line}: {name} of a {type(one).__name__}: expected metres above 0, found {size:g}"
-            )
     _check_behavior(one, program, line)
-
-
-def _line_of(one: Any, program: Path) -> str:
-    """ ", line N" of the statement that made the object."""
-    found = one.__dict__.get("_source_line")
-    return f", line {found[1]}" if found and found[0] == str(program) else ""
 
 
 def _check_behavior(one: Any, program: Path, line: str) -> None:

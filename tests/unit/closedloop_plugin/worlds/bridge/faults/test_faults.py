@@ -135,7 +135,7 @@ ARGUMENTS = {
     "nan": (HEAD + EGO + 'new Wheeled at place(float("nan"))\n', "line 5: .*expected a number, found nan"),
     "size": (
         HEAD + EGO + "new Wheeled at place(30), with width -2\n",
-        "line 5: width of a Wheeled: expected metres above 0",
+        "line 5: width of a Wheeled: expected metres above 0, at most 200, found -2",
     ),
     "percent": (HEAD + "param worn_markings = 400\n" + EGO, "line 4: param worn_markings: expected a percentage"),
     "fog": (
@@ -169,7 +169,7 @@ MAPS = {
     ),
     "computed": (
         '# map\nparam map = "no" + ".xodr"\nmodel scenic.domains.driving.model\n',
-        r"p.scenic, line 2: no.xodr: Scenic's .* No such file.*; repair it, or give another one: --map",
+        r"p.scenic, line 2: no.xodr: Scenic's .*No such file.*; repair it, or give another one: --map",
     ),
     "no path": ("param map = 3\nmodel scenic.domains.driving.model\n", "line 1: 3: .*expected the path of an Open"),
     "pickle": (
@@ -200,7 +200,112 @@ RUNNING = {
     "in the ego": (HEAD + EGO + "new Wheeled at place(1)\n", "its car stands inside the ego at the start"),
     "exit": (HEAD + EGO + "import sys\nsys.exit(3)\n", "line 6: .*the program ends the process"),
 }
-ALL = SYNTAX | NAMES | ARGUMENTS | MAPS | DIALECTS | RUNNING
+VALUES = {
+    "reversed param": (
+        HEAD + "param a = Range(5, 1)\n" + EGO,
+        "line 4: param a: from 5 to 1; the lower bound comes first",
+    ),
+    "reversed whole": (HEAD + EGO + "x = DiscreteRange(5, 1)\n", r"line 5: .*first: DiscreteRange\(1, 5\)"),
+    "endless range": (HEAD + EGO + "x = Range(0, float('inf'))\n", "line 5: .*expected two numbers, found inf"),
+    "spread": (HEAD + EGO + "x = Normal(5, -1)\n", "line 5: .*deviation is -1; expected a number above 0"),
+    "pace": (actor('StepOut(60, 2, "time", Range(-1, 2))'), "line 6: .*StepOut: pace: expected a number of 0 or more"),
+    "target": (behaves("do FollowLaneBehavior(target_speed=-3)"), "line 6: .*target_speed: expected a number of 0"),
+    "negative rail": (
+        behaves("self.rail = Rail(route, 30, speed=-3)", "wait"),
+        "line 6: .*speed of a rail: .* -3",
+    ),
+    "rail path": (behaves("self.rail = Rail(3, 30)", "wait"), "line 6: .*path of a rail: expected a Path, found 3"),
+    "rail later": (
+        behaves("self.rail = rail_at(30)", "self.rail.speed = float('nan')", "wait"),
+        "line 7: .*speed of a rail: expected a number, found nan",
+    ),
+    "pose": (
+        behaves("self.setPose(float('nan'), 0, 0)", "wait"),
+        "line 6: .*x of setPose: expected a number",
+    ),
+    "random size": (
+        HEAD + EGO + "new Wheeled at place(30), with width Range(-2, -1)\n",
+        "line 5: width of a Wheeled: expected metres above 0, at most 200, found -1",
+    ),
+    "huge size": (HEAD + EGO + "new Wheeled at place(30), with length 1e9\n", "line 5: length of a Wheeled: .*1e[+]09"),
+    "far": (
+        HEAD + EGO + "new Wheeled at (1e300, 3)\n",
+        "line 5: position of a Wheeled: .*numbers up to 1e[+]06",
+    ),
+    "nowhere": (HEAD + EGO + 'new Wheeled at (float("nan"), 3)\n', "line 5: position of a Wheeled: .*found nan"),
+    "velocity": (HEAD + EGO + 'new Car at place(30), with velocity (float("inf"), 0)\n', "line 5: velocity of a Car"),
+    "speed action": (behaves("take SetSpeedAction(float('nan'))"), "line 6: take SetSpeedAction: .*found nan"),
+    "position action": (
+        behaves("take SetPositionAction('x')"),
+        "line 6: take SetPositionAction: pos: expected a",
+    ),
+    "walking": (
+        behaves("take SetWalkingSpeedAction(-1)").replace("new Wheeled", "new Walker"),
+        "line 6: take SetWalkingSpeedAction: .*0 or more, found -1",
+    ),
+    "bare action": (
+        behaves("take SetThrottleAction"),
+        r"line 6: .* are missing: SetThrottleAction\(throttle\)",
+    ),
+    "doors": (HEAD + EGO + "new Wheeled at place(30), with doors None\n", "line 5: with doors None: expected a set"),
+    "event": (behaves("stage.event(3)", "wait"), "line 6: .*name of an event: expected a text, found 3"),
+    "sky": (HEAD + "param cloudiness = 300\n" + EGO, "line 4: param cloudiness: expected 0 to 100, found 300"),
+    "blueprint": (
+        HEAD + EGO + 'new Car at place(30), with blueprint "vehicle.tesla.model4"\n',
+        "line 5: blueprint 'vehicle.tesla.model4': CARLA has no such blueprint; did you mean 'vehicle.tesla.model3'",
+    ),
+    "no such make": (
+        HEAD + EGO + 'new Car at place(30), with blueprint Uniform("qwerty")\n',
+        "line 5: blueprint 'qwerty': .*begin with: .*vehicle.audi",
+    ),
+    "prop": (
+        HEAD + EGO + 'new Thing at place(30), with blueprint "static.prop.constructioncon"\n',
+        "line 5: .*did you mean 'static.prop.constructioncone'",
+    ),
+    "ego walks": (
+        HEAD + "ego = new Walker at place(0)\n",
+        "line 4: the ego is a Walker of kind pedestrian; ",
+    ),
+    "ego is a cone": (HEAD + 'ego = new Car at place(0), with kind "cone"\n', "line 4: the ego is a Car of kind cone"),
+    "ego on a rail": (HEAD + "ego = new Car at place(0), with rail rail_at(0)\n", "line 4: the ego has a rail"),
+    "two egos": (HEAD + EGO + EGO.replace("place(0)", "place(20)"), r"line 5: a second ego \(the first: line 4\)"),
+    "too many": (
+        HEAD + EGO + "for k in range(1001):\n    new Wheeled at place(30)\n",
+        "line 6: 10[01][0-9] objects",
+    ),
+    "set position": (
+        behaves("wait", "self.position = 3"),
+        "line 7: self.position = ...: the world sets it",
+    ),
+    "set kind": (behaves("wait", 'self.kind = "van"'), "line 7: self.kind = ...: it is read at the start"),
+    "random kind": (
+        HEAD + EGO + 'new Wheeled at place(30), with kind Uniform("trukc", "trukc")\n',
+        "line 5: kind 'trukc': no such kind; did you mean 'truck'",
+    ),
+}
+WORDS = {
+    "empty": ("\n \n", "the file is empty; a program to start from: ad2 scenic new"),
+    "no route": (
+        '# x\nparam rout = "demo:101"\nmodel scenic.domains.driving.model\n',
+        "line 2: .*did you mean 'route'",
+    ),
+    "imported name": (HEAD.replace("import *", "import StepOt") + EGO, "line 3: .*did you mean 'StepOut'"),
+    "imported module": (
+        HEAD + "from scenic.domains.driving.behaviours import *\n",
+        "line 4: .*did you mean 'scenic.domains.driving.behaviors'",
+    ),
+    "method": (HEAD + EGO + "stage.hold_signals(rout=3)\n", r"line 5: .*'rout'; expected hold_signals\(route"),
+    "bounds": (HEAD + EGO + "x = Range(5)\n", r"line 5: .*; expected Range\(low, high\)"),
+    "wait": (behaves("wiat"), r"did you mean 'wait' instead of 'wiat'"),
+    "called": (behaves("wait()"), r"line 6: did you mean 'wait' instead of 'wait\(\)'"),
+    "new": (HEAD + EGO + "nwe Wheeled at place(30)\n", "line 5: .*did you mean 'new' instead of 'nwe'"),
+    "and": (HEAD + EGO + "require 1 > 0 && 2 > 1\n", "line 5: .*&& is not a word of Scenic; it is: and"),
+    "deep": (HEAD + EGO + "x = " + "(" * 300 + ")" * 300 + "\n", "line 5: nested too deeply to be read"),
+    "ends": (behaves("wait", "exit()"), "line 7: SystemExit: .*the program ends the process; use `terminate`"),
+    "stops": (behaves("wait", "raise StopIteration"), "line 7: StopIteration"),
+    "mark": ("\ufeff" + HEAD + EGO + "new Wheled at place(30)\n", "line 5: .*did you mean 'Wheeled'"),
+}
+ALL = VALUES | WORDS | SYNTAX | NAMES | ARGUMENTS | MAPS | DIALECTS | RUNNING
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -221,11 +326,9 @@ def test_a_map_that_scenic_refuses_is_named_with_its_route(
     before, line, after = text.rpartition("<line/>")
     town.write_text(f'{before}<poly3 a="0" b="0" c="0" d="0"/>{after}')
     assert line
-    lane = max(read_town(town).lanes.values(), key=lambda lane: lane.length)
-    start, *_, end = ((float(x), float(y)) for x, y in lane.centre)
-    route = Route(
-        id="7", town="Town01", points=(start, end), scenario="", scenario_name="", trigger=(*start, 0.0)
-    )  # fmt: skip
+    lane = max((lane for lane in read_town(town).drivable() if lane.junction < 0), key=lambda lane: lane.length)
+    points = tuple((float(x), float(y)) for x, y in lane.centre[10:100:10])
+    route = Route(id="7", town="Town01", points=points, scenario="", scenario_name="", trigger=(*points[0], 0.0))
     program = tmp_path / "p.scenic"
     program.write_text("model scenic.domains.driving.model\nego = new Car on Uniform(*network.lanes).centerline\n")
     for setup, place in (
