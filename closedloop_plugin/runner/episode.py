@@ -15,6 +15,7 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS, PROGRAM, PROGRAM_ENDED, EpisodeRecord
 from closedloop_plugin.core.state import STATUS, Control, EndReason, EpisodeFault, GroundTruth, Observation
 from closedloop_plugin.core.visibility import VisibleBodies
+from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, TimedDecision
 from closedloop_plugin.runner.faults import fault_of
 from closedloop_plugin.runner.task import EpisodeTask
@@ -121,8 +122,10 @@ class Episode:
             end, reason = yield from self._drive()
             fault = self.controls.fault if end is EndReason.AGENT_FAILED else None
         except (InvalidScene, Ad2Error) as exc:
-            if isinstance(exc, Ad2Error) and not self.task.one_of_many:
-                raise  # a wrong program of a suite does not end the run
+            # A wrong program of a suite does not end the run, nor does a map that a reader refuses.
+            own_map = isinstance(exc, MapError) and self.task.setup.program is None
+            if isinstance(exc, Ad2Error) and not (self.task.one_of_many or own_map):
+                raise
             end, reason = EndReason.INVALID, str(exc)
             fault = EpisodeFault.MAP if fault_of(exc) is EpisodeFault.MAP else EpisodeFault.PROGRAM
         return self._result(end, reason, fault, time.perf_counter() - started)
