@@ -77,6 +77,8 @@ def _imported(target: str, spec: str) -> Callable[..., Any]:
             f"--agent {spec}: '{target}' cannot be imported ({exc}); a file agent.py in this folder is found with "
             "PYTHONPATH=."
         ) from None
+    except Exception as exc:  # of the module's own code
+        raise Ad2Error(f"--agent {spec}: '{module}' cannot be imported ({type(exc).__name__}: {exc})") from exc
     if not callable(found):
         raise Ad2Error(f"--agent {spec}: {target} is no callable")
     return found
