@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest, is_concurrent
@@ -19,6 +21,7 @@ from closedloop_plugin.core.image_encoding import image_encodings
 from closedloop_plugin.core.state import Decision
 from lmms_eval_ad2 import plugins
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import one_line
 
 ATTRIBUTES = {"name": str, "privileged": bool, "local": bool, "cameras": tuple}
 METHODS = ("start", "decide", "end", "describe")
@@ -41,7 +44,19 @@ def make_custom(spec: str, **settings: Any) -> Agent | None:
         inspect.signature(factory).bind(**settings, **arguments)
     except TypeError as exc:
         raise Ad2Error(f"--agent {spec}: it is called with {', '.join([*settings, *arguments])}, but: {exc}") from None
-    return checked(factory(**settings, **arguments), spec)
+    try:
+        agent = factory(**settings, **arguments)
+    except (Ad2Error, MemoryError):
+        raise
+    except Exception as exc:
+        frame = traceback.extract_tb(exc.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}, line {frame.lineno}"
+        error = Ad2Error(
+            f"--agent {spec}: a fault of the driver: {type(exc).__name__}: {one_line(str(exc))} (in {place})"
+        )
+        error.exit_code = 3  # as if its first episodes had failed: nothing is wrong with the command
+        raise error from exc
+    return checked(agent, spec)
 
 
 def _pair(text: str, spec: str) -> tuple[str, str]:
@@ -62,6 +77,8 @@ def _imported(target: str, spec: str) -> Callable[..., Any]:
             f"--agent {spec}: '{target}' cannot be imported ({exc}); a file agent.py in this folder is found with "
             "PYTHONPATH=."
         ) from None
+    except Exception as exc:  # of the module's own code
+        raise Ad2Error(f"--agent {spec}: '{module}' cannot be imported ({type(exc).__name__}: {exc})") from exc
     if not callable(found):
         raise Ad2Error(f"--agent {spec}: {target} is no callable")
     return found

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from closedloop_plugin.core.state import FAULT_OF
+from closedloop_plugin.core.state import FAULT_OF, EpisodeFault
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 if TYPE_CHECKING:
@@ -84,6 +84,11 @@ class EpisodeRecord:
     def blamed(self) -> str:
         """The fault that kept the episode from being driven; "" if it was driven. By its end in older records."""
         return self.fault or FAULT_OF.get(self.end, "")
+
+    @property
+    def retryable(self) -> bool:
+        """Whether another try can help: a corrected program is another suite, and a run of its own."""
+        return self.blamed not in ("", EpisodeFault.PROGRAM)
 
     @property
     def failure(self) -> str:

@@ -195,6 +195,8 @@ def wide_gaps(routes: Iterable[Route], least_m: float = 50.0) -> dict[str, tuple
 
 
 def _route(file: Path, node: ET.Element) -> Route:
+    if not node.get("id"):
+        raise DataError(file, "route ?", "id", "a value")
     if not valid_route_id(node.get("id", "")):
         expected = "1 to 80 letters (A-Z, a-z), digits, '_', '-' or '.', without a '.' in front"
         raise DataError(file, None, "route id", expected, node.get("id"))

@@ -13,7 +13,7 @@ from lmms_eval_ad2.errors import Ad2Error
 _PACKAGE = Path(__file__).parents[1]
 # Folders whose code depends on its input alone: an exception on the way through them comes again at every try.
 _CERTAIN = {EpisodeFault.MAP: _PACKAGE / "maps", EpisodeFault.PROGRAM: _PACKAGE / "scenarios"}
-_OF_THE_MACHINE = (WorldError, OSError, EOFError, MemoryError)
+OF_THE_MACHINE = (WorldError, OSError, EOFError, MemoryError)
 
 
 class UnhealthyRun(Ad2Error):
@@ -23,7 +23,7 @@ class UnhealthyRun(Ad2Error):
 
 
 class DriverFailed(Exception):
-    """The start of an agent raised an exception, which the text names."""
+    """An agent or interpreter could not be made, or its start raised an exception, which the text names."""
 
 
 def fault_of(exc: BaseException) -> EpisodeFault:
@@ -39,4 +39,4 @@ def fault_of(exc: BaseException) -> EpisodeFault:
 
 def is_certain(exc: BaseException) -> bool:
     """Whether the same episode would fail again: its map or program is at fault, not the machine or a connection."""
-    return not isinstance(exc, _OF_THE_MACHINE) and fault_of(exc) is not EpisodeFault.WORLD
+    return not isinstance(exc, OF_THE_MACHINE) and fault_of(exc) is not EpisodeFault.WORLD

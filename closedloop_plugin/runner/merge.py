@@ -13,7 +13,7 @@ from typing import Any
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.decision_files import decision_file, read_decisions
 from closedloop_plugin.runner.episode import EpisodeResult
-from closedloop_plugin.runner.run import AGAIN, episodes_of
+from closedloop_plugin.runner.run import episodes_of
 from closedloop_plugin.runner.store import EpisodeStore, asked_repetitions, by_suite, read_drive, read_records
 from closedloop_plugin.scoring.driving import MOST_REPETITIONS
 from closedloop_plugin.scoring.official import to_official
@@ -121,7 +121,7 @@ def _missing_text(runs: Sequence[Mapping[str, Any]], missing: Sequence[tuple[str
 
 
 def _replaces(record: EpisodeRecord, existing: EpisodeRecord | None) -> bool:
-    return existing is None or (existing.end in AGAIN and record.end not in AGAIN)
+    return existing is None or (existing.blamed != "" and not record.blamed)
 
 
 def _kept(folders: Sequence[Path]) -> tuple[list[tuple[EpisodeRecord, Path]], int]:

@@ -127,7 +127,8 @@ class WorldPool:
     # Processes
 
     def _start(self, number: int) -> _WorkerHandle:
-        config = replace(self.worker_config, world=self.worker_config.world.of(number))
+        world, silence_s = self.worker_config.world.of(number), self.limits.world_timeout_s
+        config = replace(self.worker_config, world=world, silence_s=silence_s)
         process = self.engine.start(config, self._log(number))
         return _WorkerHandle(number, process, last_message=time.monotonic())
 
@@ -307,9 +308,13 @@ class WorldPool:
         self.on_result(result)
 
     def _on_failed(self, worker: _WorkerHandle, reason: str, fault: EpisodeFault, certain: bool) -> None:
-        if worker.task:  # the same exception again: a third try would not help
-            certain |= self._exceptions.get(worker.task.key) == reason
-            self._exceptions[worker.task.key] = reason
+        key = worker.task.key if worker.task else ""
+        again = self._exceptions.get(key) == reason  # the same exception: a third try would not help
+        self._exceptions[key] = reason
+        hopeless = certain and again and not self.worker_config.world.each  # another server may be able to
+        if not worker.ready and (hopeless or fault is EpisodeFault.DRIVER):
+            raise UnhealthyRun(f"a fault of the {fault}: {reason}{self._log_hint(worker)}")
+        certain |= bool(worker.task) and again
         self._replace_lost(worker, reason, fault=fault, certain=certain)
 
     def _on_user(self, worker: _WorkerHandle, message: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD, EarlyStop
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
@@ -19,8 +18,6 @@ from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.scoring.official import to_official
-
-AGAIN = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED)  # worth a retry; a rejected scene is not
 
 
 @dataclass(frozen=True)
@@ -88,4 +85,4 @@ def episodes_of(selection: Mapping[str, Any], records: Sequence[EpisodeRecord]) 
 
 def _is_missing(store: EpisodeStore, task: EpisodeTask, retry_failed: bool) -> bool:
     record = store.has(task.route_id, task.repetition)
-    return record is None or (retry_failed and record.end in AGAIN)
+    return record is None or (retry_failed and record.retryable)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.faults import DriverFailed
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.errors import Ad2Error
 
+LIMIT = 0.9  # of the time after which a process counts as hung, for one call of a driver
 _log = logging.getLogger(__name__)
 
 
@@ -19,11 +25,43 @@ def needs_interpreter(decision: Decision) -> bool:
     return decision.control is None and decision.error is None
 
 
+def made(recipe: FactoryRecipe) -> Any:
+    """The agent or interpreter of a recipe. Raises DriverFailed instead of its exceptions, except Ad2Error."""
+    try:
+        return recipe.make()
+    except Ad2Error:
+        raise
+    except Exception as exc:
+        raise DriverFailed(f"the driver cannot be made: {type(exc).__name__}: {exc}") from exc
+
+
+@contextmanager
+def limited(seconds: float, name: str) -> Iterator[None]:
+    """Raise DriverFailed in a block of a driver's code that takes longer, before its process is taken for hung.
+
+    Only in a main thread, and not while code that is not Python runs.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise DriverFailed(f"the agent {name}: no answer for {LIMIT * seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT * seconds, 1.0)  # again, if the driver's own code catches the exception
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def start(agent: Agent, episode: str, seed: int) -> None:
     """Agent.start. Raises DriverFailed instead of the agent's exceptions, except Ad2Error."""
     try:
         agent.start(episode, seed)
-    except Ad2Error:
+    except (Ad2Error, DriverFailed):
         raise
     except Exception as exc:
         raise DriverFailed(f"the agent {agent.name}: start() raised {type(exc).__name__}: {exc}") from exc
@@ -50,7 +88,7 @@ def decide(agent: Agent, requests: Sequence[DecisionRequest]) -> list[Decision]:
         if len(decisions) != len(requests):
             raise ValueError(f"{len(decisions)} decisions for {len(requests)} questions")
         return [decision.storable() for decision in decisions]
-    except (Ad2Error, WorldError):
+    except (Ad2Error, WorldError, DriverFailed):
         raise
     except Exception as exc:
         return [Decision(error=f"{type(exc).__name__}: {exc}").storable()] * len(requests)

@@ -11,7 +11,8 @@ Messages to the parent, tuples that begin with their kind:
     ("decisions", bytes)                a block of lines of the episode's decision file
     ("done", EpisodeResult)             an episode ended
     ("failed", reason, fault, certain)  the world failed; this process ends, and a new one retries the episode, unless
-                                        it is certain to fail again
+                                        it is certain to fail again. Before "ready": world or driver cannot be made;
+                                        certain: the machine is not the cause
     ("user", message)                   an error of the user (Ad2Error), which ends the run
 From the parent: WorkerConfig, then ("run", EpisodeTask), DecisionResponse, or the end of the pipe. Messages are
 pickled; the pipe is an inherited socket pair, to which no third process can write, or a connection that both ends have
@@ -41,10 +42,10 @@ from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.decision_log import DecisionLog
 from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
 from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
-from closedloop_plugin.runner.faults import DriverFailed, fault_of, is_certain
+from closedloop_plugin.runner.faults import OF_THE_MACHINE, DriverFailed, fault_of, is_certain
 from closedloop_plugin.runner.garbage import collected_afterwards, keep_imports
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.system_calls import decide, end, interpret, needs_interpreter, start
+from closedloop_plugin.runner.system_calls import decide, end, interpret, limited, made, needs_interpreter, start
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
 from closedloop_plugin.worlds.base import World, WorldError
@@ -71,6 +72,7 @@ class WorkerConfig:
     track: FactoryRecipe | None = None  # makes an object with add(truth, control, note), to_json(road, record)
     recorders: tuple[FactoryRecipe, ...] = ()  # each made with (task=): called every tick, then close(record)
     keeps_decisions: bool = False  # the parent writes them to files
+    silence_s: float = 180.0  # after which the parent takes this process for hung: a world's fault
 
 
 class DecisionResponder:
@@ -103,7 +105,8 @@ class DecisionResponder:
         if self.agent is None:
             response: DecisionResponse = self.remote(request, None, parent_interprets)
         else:
-            response = DecisionResponse(decide(self.agent, [request])[0])
+            with limited(self.config.silence_s, self.agent.name):
+                response = DecisionResponse(decide(self.agent, [request])[0])
         complete = not needs_interpreter(response.decision) or response.interpreted is not None
         if complete or not self.config.interprets:
             return response
@@ -130,7 +133,8 @@ def drive(
         hz = config.conditions.profile.hz
         all_observers.append(lambda tick: track.add(tick.truth, tick.control, reply_note(tick.decision, hz)))
     if responder.agent is not None:
-        start(responder.agent, task.key, task.driver_seed)
+        with limited(config.silence_s, responder.agent.name):
+            start(responder.agent, task.key, task.driver_seed)
     result = None
     try:
         result = run_episode(world, task, config.conditions, responder, all_observers, *([log] if log else []))
@@ -186,7 +190,14 @@ def serve(pipe: Connection) -> None:
 
 
 def _serve(pipe: Connection, config: WorkerConfig) -> None:
-    world: World = _checked(config.world.make(), config.world.target)
+    try:
+        world, agent, interpreter = _parts(config)
+    except (Ad2Error, EOFError, OSError):
+        raise
+    except Exception as exc:
+        *message, _ = _failure(exc)
+        pipe.send((*message, not isinstance(exc, OF_THE_MACHINE)))
+        return
 
     def remote(request: DecisionRequest, decision: Decision | None, parent_interprets: bool) -> DecisionResponse:
         observation = request.observation
@@ -195,8 +206,6 @@ def _serve(pipe: Connection, config: WorkerConfig) -> None:
         pipe.send(("ask", sent, decision, parent_interprets))
         return pipe.recv()
 
-    agent = config.agent.make() if config.agent else None
-    interpreter = config.interpreter.make() if config.interpreter else None
     responder = DecisionResponder(config, agent, interpreter, remote, lambda unread: pipe.send(("reply", unread)))
     keep_block = (lambda block: pipe.send(("decisions", block))) if config.keeps_decisions else None
     keep_imports()
@@ -208,6 +217,13 @@ def _serve(pipe: Connection, config: WorkerConfig) -> None:
             pipe.send(("done", drive(world, task, config, responder, [_Heartbeat(pipe)], keep_block)))
     finally:
         world.close()
+
+
+def _parts(config: WorkerConfig) -> tuple[World, Agent | None, Interpreter | None]:
+    """The world, and the systems that this process has."""
+    world = _checked(config.world.make(), config.world.target)
+    agent, interpreter = (made(recipe) if recipe else None for recipe in (config.agent, config.interpreter))
+    return world, agent, interpreter
 
 
 def _checked(world: Any, target: str) -> World:

@@ -159,6 +159,7 @@ def no_cameras(**settings):
     agent = Agent()
     agent.cameras = ("front",)
     return agent
+def without_weights(**settings): raise RuntimeError("no weights")
 NUMBER = 3
 """
 
@@ -174,6 +175,11 @@ NUMBER = 3
         ("faulty:missing", "cannot be imported (module 'faulty' has no attribute 'missing')"),
         ("no_such_module:make", "cannot be imported (No module named 'no_such_module'); a file agent.py"),
         ("faulty:NUMBER", "faulty:NUMBER is no callable"),
+        (
+            "faulty:without_weights",
+            "without_weights: a fault of the driver: RuntimeError: no weights (in faulty.py, line",
+        ),
+        ("misspelt:make", "'misspelt' cannot be imported (SyntaxError: "),
         ("faulty", "no agent 'faulty'"),
     ],
 )
@@ -181,6 +187,7 @@ def test_an_agent_that_does_not_fit_is_one_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, message: str
 ) -> None:
     (tmp_path / "faulty.py").write_text(FAULTY, "utf-8")
+    (tmp_path / "misspelt.py").write_text("def make(:", "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "faulty", raising=False)
     with pytest.raises(Ad2Error, match=re.escape(message)):

@@ -27,7 +27,6 @@ from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble, config_identity
 from closedloop_plugin.runner.decisions import most_decisions
-from closedloop_plugin.runner.run import AGAIN
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.system_calls import needs_interpreter
 from closedloop_plugin.runner.task import EpisodeTask
@@ -156,7 +155,7 @@ def _plan(
         check_folder(options.out, {**run.identity, **identity_of(options, run.identity)})
     records = {(r.route_id, r.repetition): r for r in read_records(options.out)}
     finished = [r for t in run.tasks if (r := records.get((t.route_id, t.repetition)))]
-    done = [r for r in finished if not (options.retry_failed and r.end in AGAIN)]
+    done = [r for r in finished if not (options.retry_failed and r.retryable)]
     over = {(r.route_id, r.repetition) for r in done}
     bound = _bound(config, [t for t in run.tasks if (t.route_id, t.repetition) not in over])
     to_come = len(run.tasks) - len(done)

@@ -99,7 +99,7 @@ class DriveFolderOptions:
         "one request", default=False,
     )  # fmt: skip
     no_probe: bool = option("with --dry-run: send no request", default=False, needs="dry_run")
-    retry_failed: bool = option("repeat episodes whose world or agent failed", default=False)
+    retry_failed: bool = option("repeat episodes that were not driven, except by fault of their program", default=False)
     strict_contamination: bool = option(
         "refuse to drive routes that a model was trained on, as its ad2_training.json names them (default: they are "
         "counted in the results)",
@@ -150,7 +150,6 @@ def run(options: DriveRunOptions) -> int:
     from closedloop_plugin.cli.drive.prepared_run import prepare
     from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.cli.drive.selection import other_values, without_act, without_way
-    from closedloop_plugin.runner.run import AGAIN
     from closedloop_plugin.runner.run import run as drive
 
     prepared = prepare(options)
@@ -171,8 +170,8 @@ def run(options: DriveRunOptions) -> int:
     failed = [r for r in records if r.blamed]
     for record in failed:
         show(f"failed: {record.failure}", file=sys.stderr)
-    if any(r.end in AGAIN for r in failed):
-        print("to repeat episodes whose world or agent failed, add --retry-failed to the same command", file=sys.stderr)
+    if any(r.retryable for r in failed):
+        print("once the cause is repaired, add --retry-failed to the same command to repeat them", file=sys.stderr)
     return 1 if failed or len(records) < len(prepared.run.tasks) else 0
 
 

@@ -14,7 +14,7 @@ from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.builders.keypoints import is_sparse, keypoint_chain
-from closedloop_plugin.maps.builders.series import in_series
+from closedloop_plugin.maps.builders.series import in_series, meets_itself
 from closedloop_plugin.maps.builders.smoothing import bridged, lane_jumps, runs
 from closedloop_plugin.maps.curves import Chain, length, sample
 from closedloop_plugin.maps.opendrive import OpenDriveRoad
@@ -40,7 +40,7 @@ def corridor(route: Route, layout: RoadLayout, sidewalk: bool = True) -> MapPlan
     steps = np.cumsum([0, *(side for _, _, side in changes)])
     left, right = max(layout.left, int(steps.max())), max(layout.right, -int(steps.min()))
     road = road_along((*before(chain), *chain, *after(chain)), left, right, layout, sidewalk)
-    roads = in_series(road, left + 1) if is_sparse(route) else [road]
+    roads = in_series(road, left + 1) if is_sparse(route) or meets_itself(road) else [road]
     path = _path(chain, changes, width)
     longer = RoutePath(path).length / length(chain)  # lane changes make the path slightly longer than the road
     return MapPlan(

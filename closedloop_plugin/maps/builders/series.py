@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,7 +14,16 @@ TURN = math.radians(90)  # range of directions within one road, at most: such a 
 PART = math.radians(45)  # change of direction of one part of an arc, at most
 TIGHT_M = 14.0  # a bend of a smaller radius is a road of its own, with the lanes that have room in it
 SHORTEST_M = 4.0
+FOLD = 0.8  # width of the lanes on the inner side of a bend, as a share of its radius, at most, in one road
 SPARE_M = 0.5  # between the edge of the outermost lane and the centre of the bend
+
+
+def meets_itself(road: OpenDriveRoad) -> bool:
+    """Whether the road may meet itself: it turns by more than half a circle, or its lanes fold in a bend."""
+    inner = {1: sum(lane.width for lane in road.left) + road.offset, -1: sum(x.width for x in road.right) - road.offset}
+    yaws = list(itertools.accumulate((s.curvature * s.length for s in road.chain), initial=0.0))
+    folds = any(abs(s.curvature) * inner[1 if s.curvature > 0 else -1] > FOLD for s in road.chain)
+    return folds or max(yaws) - min(yaws) > math.pi
 
 
 def in_series(road: OpenDriveRoad, own: int) -> list[OpenDriveRoad]:

@@ -119,6 +119,8 @@ class Faulty(FakeWorld):
         self.mine = not self.only or (setup.route is not None and setup.route.id == self.only)
         if self.mine and self.how == "invalid":
             raise InvalidScene("two cars in one place")
+        if self.mine and self.how == "map":
+            raise MapError("corridor.xodr", "a reader", "no driving lane in it")
         if self.mine and self.how == "user":
             raise Ad2Error("Town99: no map; give --towns DIR")
         if self.mine and self.how == "map":
@@ -180,14 +182,29 @@ def world_without_display() -> FakeWorld:
     raise WorldError("no display")
 
 
+def _one_more(made: str) -> None:
+    """Count in a file what was made."""
+    file = Path(made)
+    file.write_text(str(1 + int(file.read_text() if file.exists() else 0)))
+
+
+def wrong_world(made: str) -> FakeWorld:
+    _one_more(made)
+    raise TypeError("no argument 'port'")
+
+
+def driver_without_weights(made: str) -> Follower:
+    _one_more(made)
+    raise RuntimeError("no weights")
+
+
 class PartOfWorld:
     """Has some of the members of a FakeWorld."""
 
 
 def incomplete_world(without: str, made: str) -> Any:
     """A world without one member. `made`: a file with the number of worlds that were made."""
-    file = Path(made)
-    file.write_text(str(1 + int(file.read_text() if file.exists() else 0)))
+    _one_more(made)
     world, part = FakeWorld(), PartOfWorld()
     for name in ("backend", "version", "reset", "step", "truth", "close"):
         setattr(part, name, getattr(world, name))

@@ -121,6 +121,10 @@ def test_of_a_list_of_weathers_the_one_at_the_start_holds(tmp_path: Path) -> Non
     listed = '<weather route_percentage="100" cloudiness="5"/><weather route_percentage="0"'
     (tmp_path / "r.xml").write_text(GOOD.replace('<weather route_percentage="0"', listed))
     assert read_routes(tmp_path / "r.xml")[0].weather.cloudiness == 60
+    nested = GOOD.replace("<weathers>", "<weathers><weathers>").replace("</weathers>", "</weathers></weathers>")
+    for text in (nested, GOOD.replace("<weathers>", "").replace("</weathers>", "")):  # the latter: leaderboard 1
+        (tmp_path / "r.xml").write_text(text)
+        assert read_routes(tmp_path / "r.xml")[0].weather.cloudiness == 60
 
 
 def test_a_route_of_too_many_points_is_refused(tmp_path: Path) -> None:
@@ -155,8 +159,18 @@ def test_repeated_ids_are_refused_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "s.xml").write_text(GOOD.replace('id="7"', 'id="8"'))
     assert [route.id for route in read_routes(tmp_path)] == ["7", "8"], "a folder of route files"
     (tmp_path / "s.xml").write_text(GOOD)
-    with pytest.raises(Ad2Error, match="1 repeated id"):
+    with pytest.raises(Ad2Error, match="found '2 routes with it'"):
         read_routes(tmp_path)
+
+
+@pytest.mark.parametrize("second", ["", "bad"])
+def test_routes_that_share_an_id_are_left_out_by_name_and_the_others_load(tmp_path: Path, second: str) -> None:
+    one = GOOD.removeprefix("<routes>").removesuffix("</routes>")
+    again = one.replace('x="3"', 'x="east"') if second else one
+    (tmp_path / "r.xml").write_text(f"<routes>{one}{again}{one.replace('7', '8', 1)}</routes>")
+    found = read_route_file(tmp_path / "r.xml")
+    assert [route.id for route in found.routes] == ["8"] and list(found.left_out) == ["7", "7 (2)"]
+    assert sum("2 routes with it" in reason for reason in found.left_out.values()) == (1 if second else 2)
 
 
 def test_a_file_of_more_than_32_mib_is_not_read(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.closedloop.run_folders import record, run_folder
 from support.closedloop.runs import comparable, run_into, tasks, worker_config
 
 from closedloop_plugin.core.state import EndReason
@@ -78,3 +80,14 @@ def test_an_absurd_number_of_repetitions_is_refused_at_once(tmp_path: Path, repe
     write_run(tmp_path / "a", {"suite": "demo"}, {"routes": ["1"], "repetitions": repetitions})
     with pytest.raises(Ad2Error, match=r"run\.json.*selection\.repetitions.*from 1 to 1000"):
         merge(tmp_path / "all", [tmp_path / "a"], partial=True)
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+def test_a_driven_episode_replaces_one_that_was_not_driven_by_any_fault(tmp_path: Path, order: tuple[str, str]) -> None:
+    driven = record("101", 80.0)
+    faulted = replace(driven, end="invalid episode", status="Failed", fault="map", reason="no lane", score_composed=0.0)
+    run_folder(tmp_path / "a", [faulted])
+    run_folder(tmp_path / "b", [driven])
+    assert merge(tmp_path / "all", [tmp_path / name for name in order]).records == [driven]
+    assert [replace(faulted, fault=fault).retryable for fault in ("map", "driver", "program")] == [True, True, False]
+    assert not driven.retryable

@@ -21,6 +21,7 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Decision, EndReason
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EpisodeResult, blank_record
+from closedloop_plugin.runner.faults import UnhealthyRun
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool, _WorkerHandle
 from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -135,6 +136,30 @@ def test_a_rejected_scene_is_an_invalid_episode_and_the_run_continues(tmp_path: 
     assert (records[2].end, records[2].reason) == (EndReason.INVALID, "two cars in one place")
     assert "retries" not in records[2].counts
     assert [r.end for r in records].count("completed") == 5
+
+
+def test_a_map_that_a_reader_refuses_is_a_fault_of_one_route(tmp_path: Path) -> None:
+    records = run_into(tmp_path, tasks(routes=4), worker_config(faulty("map")))
+    assert (records[2].end, records[2].fault) == (EndReason.INVALID, "map")
+    assert records[2].reason == "corridor.xodr: a reader cannot use this map: no driving lane in it"
+    assert [r.end for r in records if r is not records[2]] == ["completed"] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "times"),
+    [
+        ("wrong_world", "a fault of the world: TypeError: no argument 'port'", "2"),
+        ("driver_without_weights", "a fault of the driver: the driver cannot be made: RuntimeError: no weights", "1"),
+    ],
+)
+def test_what_cannot_be_made_is_named_and_not_tried_three_times(
+    tmp_path: Path, name: str, why: str, times: str
+) -> None:
+    recipe = FactoryRecipe(f"support.closedloop.doubles:{name}", {"made": str(tmp_path / "n")})
+    config = worker_config(**({"world": recipe} if name == "wrong_world" else {"agent": recipe}))
+    with pytest.raises(UnhealthyRun, match=re.escape(why)) as found:
+        run_into(tmp_path / "run", tasks(), config, limits=PoolLimits(workers=1))
+    assert ((tmp_path / "n").read_text(), found.value.exit_code) == (times, 3)
 
 
 def test_an_ad2_error_of_a_world_ends_the_run_with_its_message(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +15,8 @@ from support.closedloop.runs import run_into, tasks, worker_config
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl
 from closedloop_plugin.runner.early_stop import RunEndedEarly
-from closedloop_plugin.runner.system_calls import decide, interpret
+from closedloop_plugin.runner.faults import DriverFailed
+from closedloop_plugin.runner.system_calls import decide, interpret, limited
 
 
 class Speaker(TextFollower):
@@ -67,3 +70,16 @@ def test_an_agents_exception_with_such_a_text_is_the_agents_and_not_the_worlds(t
     config = worker_config(name="bench2advlm", agent=None, interprets=True)
     with pytest.raises(RunEndedEarly, match=r"10 failures in a row, the last: ValueError: \? broken"):
         run_into(tmp_path, tasks()[:1], config, Speaker(ValueError("\ud800 broken")), interpreter=RemoteReader())
+
+
+def test_a_driver_that_does_not_answer_is_at_fault_before_its_world_counts_as_hung() -> None:
+    class Silent(TextFollower):
+        def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+            while True:
+                threading.Event().wait(60)
+
+    with pytest.raises(DriverFailed, match=r"the agent talker: no answer for 0\.009 s"), limited(0.01, "talker"):
+        decide(Silent(), [decision_request()])
+    with limited(1000.0, "talker"):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)

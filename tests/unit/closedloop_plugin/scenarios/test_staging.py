@@ -37,6 +37,14 @@ def test_an_unknown_type_is_left_with_the_reason_and_a_near_name() -> None:
     assert staging(route(scenario("")), in_town=False).left == {"_1": "no program for scenario type ''"}
 
 
+def test_a_scenario_far_from_its_route_is_left() -> None:
+    beside, beyond = (RouteScenario("Accident", name, (x, y, 0), {}) for name, x, y in (("a", 9, 151), ("b", 90, 149)))
+    found = staging(route(beside, beyond), in_town=True)
+    assert found.left == {"a": "its trigger point is 151 m from the route"} and found.played == (beyond,)
+    behind = RouteScenario("Accident", "c", (-2000, 0, 0), {})
+    assert staging(route(behind, beyond), in_town=True).left == {"c": "its trigger point is 2,000 m from the route"}
+
+
 def test_a_flow_without_its_ends_is_left() -> None:
     found = staging(route(scenario("EnterActorFlow")), in_town=False)
     assert found.left == {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadLayout
-from closedloop_plugin.maps.build import road_for, waypoint_errors
+from closedloop_plugin.maps.build import plan_for, road_for, waypoint_errors
 from closedloop_plugin.maps.towns.lanes import read_town
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -183,3 +184,16 @@ def test_the_mainline_of_a_highway_exit_continues_straight(tmp_path: Path) -> No
 def test_a_ramp_on_top_of_the_road_it_joins_is_experimental(tmp_path: Path) -> None:
     road = road_for(AHEAD, RoadLayout("merge", oncoming=0), folder=tmp_path)
     assert road.experimental
+
+
+@pytest.mark.parametrize(
+    ("radius", "turn", "one"),
+    [(60.0, 170, True), (60.0, 200, False), (9.0, 90, False), (9.0, -90, True)],
+    ids=["half a circle", "more than that", "left, where three lanes fold", "right, with one lane"],
+)
+def test_a_dense_road_that_would_meet_itself_is_several_in_series(radius: float, turn: float, one: bool) -> None:
+    angles = np.radians(np.arange(0.0, abs(turn) + 0.1, math.degrees(2 / radius)))
+    arc = [(40 + radius * math.sin(a), math.copysign(radius, turn) * (1 - math.cos(a))) for a in angles]
+    plan = plan_for(route([*line((0, 0), (38, 0)), *arc]), RoadLayout(shoulder=False))
+    assert (len(plan.roads) == 1) == one
+    assert all(b.before and b.before.id == a.id for a, b in pairwise(plan.roads))
