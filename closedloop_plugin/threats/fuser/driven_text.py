@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from closedloop_plugin.agents.model_backend import LONGEST
 from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES
 from closedloop_plugin.threats.driven.summary import DriveSummary, ScenarioActorTrack
-from closedloop_plugin.threats.fuser.ruleset.driven import figures_at
-from closedloop_plugin.threats.fuser.ruleset.free import BEFORE_M
+from closedloop_plugin.threats.fuser.slots import BEFORE_M
 from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import Stage, ThreatAttempt, ThreatTranscript
@@ -27,7 +26,8 @@ def stage_text(transcript: ThreatTranscript, stage: Stage) -> str:
     parts = []
     for moment in moments:
         text = "\n".join(a.text for a in moment.answers if a.stage == stage)[: max(room, 200)]
-        parts.append(text if len(moments) == 1 else f"[at {figures_at(moment)}]\n{text}")
+        figures = f"{moment.time_s:.1f} s, {moment.s:.0f} m on its route, {moment.speed:.1f} m/s"
+        parts.append(text if len(moments) == 1 else f"[at {figures}]\n{text}")
     return "\n".join(parts)
 
 
@@ -76,10 +76,11 @@ def _closest(gap_m: float | None, nearest: str | None, ttc_s: float | None) -> s
 
 def survived_lines(attempts: Sequence[ThreatAttempt]) -> list[str]:
     """One line per scenario that the target survived: the threat, what it did, and its words then."""
-    return [f"{sentence(a.spec)} {_outcome(a.outcome)}" for a in attempts if a.survived and a.spec and a.outcome]
+    return [f"{sentence(a.spec)} {outcome_text(a.outcome)}" for a in attempts if a.survived and a.spec and a.outcome]
 
 
-def _outcome(outcome: DriveSummary) -> str:
+def outcome_text(outcome: DriveSummary) -> str:
+    """What the target did in a scenario that it survived."""
     margins = outcome.margins
     parts = [_closest(margins.gap_m, margins.nearest, margins.ttc_s)]
     if outcome.failed and outcome.cause is not None:

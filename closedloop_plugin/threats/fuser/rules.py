@@ -1,37 +1,45 @@
-"""Fuser without a model: what the target did, keywords in its answers, tables of threats and numbers.
+"""Fuser without a model: what the target did, and the table of triggers (triggers.py).
 
-Deterministic for a seed. Every threat that the route has room for scores points: for what the target's drive shows
-(its speed there, road users that it does not react to, infractions), and for gaps in its answers (candidates.py). A
-behaviour is drawn at random among those with the most points, so that a suite with similar targets has variety:
+Deterministic for a seed. Every place that the route has room for scores points: those of its behaviour, for the
+target's speed there, for infractions of its standard drive, and if the target's prediction says nothing of it. A
+behaviour is drawn at random, so that a suite with similar targets has variety:
 
     P(behaviour b) ~ exp(STEEP * (best_b - top)),   best_b >= top - NEAR_BEST
 
 In a later round the target has survived: if it came close or reacted late, the same threat is repeated once with a
-later trigger (late.py), where that matters; else another behaviour is drawn.
+later trigger, where that matters; else another behaviour is drawn.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from closedloop_plugin.agents.model_backend import harmless
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.driven.summary import DriveSummary
-from closedloop_plugin.threats.fuser.ruleset.candidates import ThreatCandidate, candidates
-from closedloop_plugin.threats.fuser.ruleset.complete import OfflineFuser, complete
-from closedloop_plugin.threats.fuser.ruleset.driven import DrivenEvidence, evidence_of
-from closedloop_plugin.threats.fuser.ruleset.free import free_slots
-from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, joined, read_keywords
-from closedloop_plugin.threats.fuser.ruleset.late import bracket_of, is_at, late_numbers
-from closedloop_plugin.threats.fuser.ruleset.numbers import ThreatAdjustment, numbers, sky
-from closedloop_plugin.threats.fuser.slots import ThreatSlot, lights
+from closedloop_plugin.threats.fuser.driven_text import outcome_text
+from closedloop_plugin.threats.fuser.offline import OfflineFuser, complete
+from closedloop_plugin.threats.fuser.slots import ThreatSlot, free_slots, lights
+from closedloop_plugin.threats.fuser.triggers import (
+    MOTORWAY,
+    TRIGGERS,
+    DrivenPlace,
+    TriggerBracket,
+    driven_place,
+    numbers,
+)
+from closedloop_plugin.threats.fuser.uniform import picture_conditions
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     AdversaryBehaviour,
+    AdversarySide,
     EgoLight,
+    Occluder,
+    RoadKind,
     TargetWeakness,
     ThreatConditions,
     ThreatSpec,
@@ -39,206 +47,201 @@ from closedloop_plugin.threats.spec import (
 from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.transcript import ThreatAttempt
 
-NEAR_BEST = 3.5  # points below the best within which a behaviour can be drawn
-STEEP = 0.8  # per point: exponent of the odds between two behaviours
-NEAR_BEST_DRIVEN, STEEP_DRIVEN = 1.5, 1.6  # the same with evidence of a drive
-NEAR_TOP = 0.5  # points below a behaviour's best within which its threats can be drawn
+NEAR_BEST, STEEP = (
+    2.5,
+    1.6,
+)  # points below the best within which a behaviour can be drawn; exponent of the odds per point
+NEAR_TOP = 0.5  # points below a behaviour's best within which its places can be drawn
+# Points: an infraction that calls for the behaviour, full speed at the place, never there, not in the prediction,
+# an implausible place.
+DONE, FAST, ABSENT, UNSAID, ODD = 1.5, 1.2, -3.0, 0.6, -1.5
+CHANGED = 0.3  # share of the specs with other weather or a condition of the pictures
+SKIES = (
+    {"fog_density": (25, 55), "cloudiness": (60, 90)},
+    {"precipitation": (40, 80), "precipitation_deposits": (30, 70), "wetness": (40, 80), "cloudiness": (70, 100)},
+    {"sun_altitude_angle": (-30, -8)},
+)
+QUOTE = 140  # characters of an answer in a reason
 REPEATS = 1  # of a threat that was survived, with a later trigger
-# Behaviours that are harder if they begin later; how somebody follows or passes, and a stop behind a covering vehicle,
-# do not depend on when they begin.
-TIMED = frozenset(AdversaryBehaviour) - {
-    AdversaryBehaviour.TAILGATE, AdversaryBehaviour.EMERGENCY_PASS, AdversaryBehaviour.HIDDEN_STOP,
-    AdversaryBehaviour.SLOW_AHEAD,
-}  # fmt: skip
 CLOSE_M, CLOSE_TTC_S, LATE_S = 2.0, 1.5, 0.8  # gap, time to collision, reaction time of a survived drive that was close
+
+
+@dataclass(frozen=True)
+class ThreatChoice:
+    """A slot with its points. `place`: where the target drives fastest; `unsaid`: its prediction leaves it out."""
+
+    slot: ThreatSlot
+    place: DrivenPlace | None
+    points: float
+    reasons: tuple[str, ...]
+    unsaid: bool = False
+
+
+@dataclass(frozen=True)
+class RetryPlan:
+    """What earlier attempts leave: behaviours that are exhausted, a spec to repeat with other numbers, the reason.
+
+    `milder`: attempts of the round that the expert did not survive.
+    """
+
+    exhausted: frozenset[AdversaryBehaviour] = frozenset()
+    repeat: ThreatSpec | None = None
+    why: str = ""
+    milder: int = 0
 
 
 class RulesFuser(OfflineFuser):
     """Fuser by rules."""
 
-    name, version = "rules", 4
+    name, version = "rules", 5
 
     def spec(self, request: ThreatRequest, rng: Random) -> tuple[ThreatSpec, str] | None:
-        site, answers = request.transcript.site, answers_of(request)
-        evidence = evidence_of(request.transcript)
-        free = free_slots(site, evidence.drive if evidence else None)
-        found = [c for slot in free for c in candidates(slot, answers, site, evidence)]
+        site, drive = request.transcript.site, request.transcript.interview.drive
+        prediction = _prediction(request)
+        found = [choice_of(slot, site, drive, prediction) for slot in free_slots(site, drive)]
         if not found:
             return None
-        plan, adjustment = retry_plan(request, evidence)
+        plan = retry_plan(request)
         kept = [c for c in found if c.slot.behaviour not in plan.exhausted] or found
         if plan.repeat:
-            kept = [c for c in kept if _matches(c, plan.repeat)] or kept
-        spec = spec_of(
-            choose(kept, rng, evidence is not None), site, adjustment, answers, rng,
-            request=request, evidence=evidence, plan=plan, free=free,
-        )  # fmt: skip
-        return spec, f"{len(found)} threats that fit, {len(kept)} to choose from"
+            kept = [c for c in kept if _is_at(plan.repeat, c.slot)] or kept
+        spec = spec_of(draw(kept, rng), request, plan, rng)
+        return spec, f"{len(found)} places that fit, {len(kept)} to choose from"
 
 
-def answers_of(request: ThreatRequest) -> dict[TargetWeakness, AnswerKeywords]:
-    """Keywords of each stage, over all moments; none of a driver without words."""
-    if request.transcript.interview.source == "observed":
-        return {}
-    by_stage: dict[TargetWeakness, list[AnswerKeywords]] = {}
-    for answer in request.transcript.interview.answers:
-        by_stage.setdefault(TargetWeakness(answer.stage), []).append(read_keywords(answer.text))
-    return {stage: joined(parts) for stage, parts in by_stage.items()}
+def choice_of(slot: ThreatSlot, site: ThreatSite, drive: DriveSummary | None, prediction: str) -> ThreatChoice:
+    """The slot with its points and reasons. `prediction`: the target's answers; "" if it was not asked."""
+    row, place = TRIGGERS[slot.behaviour], driven_place(slot, site, drive) if drive else None
+    points, reasons = row.points + _oddness(slot, site), []
+    if drive is not None:
+        points += FAST * min(place.speed / max(site.speed_limit, 1.0), 1.0) if place else ABSENT
+        reasons += [f"It drove {place.speed:.1f} m/s at s={place.s:.0f} m."] if place else []
+        done = next((x for x in drive.infractions if x.kind in row.infractions), None)
+        if done is not None:
+            points += DONE
+            when = "" if done.time_s is None else f" at {done.time_s:.1f} s"
+            reasons.insert(0, f"On its drive of the standard route: {done.kind.replace('_', ' ')}{when}.")
+    unsaid = bool(prediction) and not row.is_expected(prediction)
+    if unsaid:
+        points += UNSAID
+        reasons.insert(0, f'prediction says "{short(prediction, QUOTE)}", and nothing of {row.expected[0]}.')
+    return ThreatChoice(slot, place, points, tuple(reasons), unsaid)
 
 
-def choose(found: Sequence[ThreatCandidate], rng: Random, driven: bool = False) -> ThreatCandidate:
-    """Draw a behaviour among those near the best, then one of its threats near that behaviour's best."""
-    within, steep = (NEAR_BEST_DRIVEN, STEEP_DRIVEN) if driven else (NEAR_BEST, STEEP)
-    by_behaviour: dict[AdversaryBehaviour, list[ThreatCandidate]] = {}
-    for candidate in found:
-        by_behaviour.setdefault(candidate.slot.behaviour, []).append(candidate)
-    best = {behaviour: max(c.points for c in group) for behaviour, group in by_behaviour.items()}
+def draw(found: Sequence[ThreatChoice], rng: Random) -> ThreatChoice:
+    """Draw a behaviour among those near the best, then one of its places near that behaviour's best."""
+    best: dict[AdversaryBehaviour, float] = {}
+    for choice in found:
+        best[choice.slot.behaviour] = max(choice.points, best.get(choice.slot.behaviour, -math.inf))
     top = max(best.values())
-    near = sorted(b for b in best if best[b] >= top - within)
-    behaviour = rng.choices(near, [math.exp(steep * (best[b] - top)) for b in near])[0]
-    group = [c for c in by_behaviour[behaviour] if c.points >= best[behaviour] - NEAR_TOP]
-    # First the adversary, then the cover: a pedestrian with seven covers is not seven times as likely as a cyclist.
-    adversary = rng.choice(sorted({c.adversary for c in group}))
-    return rng.choice([c for c in group if c.adversary is adversary])
+    near = sorted(b for b in best if best[b] >= top - NEAR_BEST)
+    behaviour = rng.choices(near, [math.exp(STEEP * (best[b] - top)) for b in near])[0]
+    return rng.choice([c for c in found if c.slot.behaviour is behaviour and c.points >= best[behaviour] - NEAR_TOP])
 
 
-@dataclass(frozen=True)
-class RetryPlan:
-    """Behaviours that are exhausted by earlier attempts, and a spec to repeat with other numbers, with the reason."""
+def spec_of(choice: ThreatChoice, request: ThreatRequest, plan: RetryPlan, rng: Random) -> ThreatSpec:
+    """The complete spec: adversary and cover at random, or those that are repeated; the numbers as late as it goes."""
+    site, slot = request.transcript.site, choice.slot
+    covers = [cover for cover in TRIGGERS[slot.behaviour].covers if cover in slot.occluders]
+    adversary, occluder = rng.choice(slot.adversaries), rng.choice(covers or slot.occluders)
+    if plan.repeat and _is_at(plan.repeat, slot):
+        adversary, occluder = plan.repeat.adversary, plan.repeat.occluder
+    bracket = bracket_of([a for a in request.transcript.attempts if a.spec and a.spec.adversary is adversary], slot)
+    values = numbers(slot, adversary, occluder, site, place=choice.place, bracket=bracket, milder=plan.milder)
+    from_s = values["trigger"]["value"].low
+    hidden = occluder is not Occluder.NONE
+    weakness = TargetWeakness.PREDICTION if choice.unsaid else TargetWeakness.PLANNING
+    why = " ".join(filter(None, [plan.why, *choice.reasons, f"It acts from {from_s:g} s before the place on."]))
+    fields: dict[str, Any] = {
+        "adversary": adversary,
+        "behaviour": slot.behaviour,
+        "place": {"side": slot.side, "lane": slot.lane, "ahead_m": values.pop("ahead_m")},
+        "road": slot.road,
+        "occluder": occluder,
+        # Green if the adversary crosses against the rules; never red, where the ego would only wait.
+        "ego_light": EgoLight.GREEN if lights(slot, site) == [EgoLight.CYCLE, EgoLight.GREEN] else EgoLight.CYCLE,
+        "weakness": TargetWeakness.PERCEPTION if hidden else weakness,
+        "why": short(harmless(why), 600),
+        **values,
+    }
+    spec = complete(fields, site)
+    if rng.random() >= CHANGED or plan.milder:
+        return spec
+    skies = [{"conditions": ThreatConditions.model_validate(sky)} for sky in SKIES]
+    return complete({**dict(spec), **rng.choice([*skies, *picture_conditions(spec, site, rng)])}, site)
 
-    exhausted: frozenset[AdversaryBehaviour] = frozenset()
-    repeat: ThreatSpec | None = None
-    why: str = ""
 
-
-def retry_plan(request: ThreatRequest, evidence: DrivenEvidence | None) -> tuple[RetryPlan, ThreatAdjustment]:
-    """Plan of the next attempt, and the adjustment of its numbers.
+def retry_plan(request: ThreatRequest) -> RetryPlan:
+    """Plan of the next attempt.
 
     A threat that ran but did not act, or that was not survived, is repeated once with other numbers; then another
     behaviour is used. A threat that does not run is not repeated. The first attempt of a later round follows what the
     target did in the last one.
     """
-    attempts = request.transcript.attempts
+    attempts = [a for a in request.transcript.attempts if a.spec]
     survived = [a for a in attempts if a.survived]
-    failed = [a for a in attempts if a.spec and a.verdict and not a.verdict.passed and a.round == request.round]
+    failed = [a for a in attempts if a.verdict and not a.verdict.passed and a.round == request.round]
     if not failed:
-        return (_after_round(survived[-1], attempts) if survived else RetryPlan()), ThreatAdjustment()
-    last = failed[-1]
-    assert last.spec and last.verdict
-    tried = [a for a in failed if a.spec and a.spec.behaviour is last.spec.behaviour]
-    adjustment = ThreatAdjustment(
-        milder=sum(bool(a.verdict and a.verdict.acts and not a.verdict.survivable) for a in failed),
-        sooner=sum(bool(a.verdict and a.verdict.runs and not a.verdict.acts) for a in failed),
-    )
-    repeat = last.verdict.compiles and last.verdict.runs and len(tried) == 1
-    exhausted = {a.spec.behaviour for a in failed if a.spec and not (repeat and a is last)}
-    exhausted |= {
-        a.spec.behaviour for a in survived if a.spec and not (repeat and a.spec.behaviour is last.spec.behaviour)
-    }
-    reason = short(last.verdict.reason, 120)
-    shown = reason.startswith("not hidden")
-    why = f"The last attempt was {reason}." if shown else f"The expert did not get through the last attempt ({reason})."
-    return RetryPlan(frozenset(exhausted), last.spec if repeat else None, why), adjustment
+        return _after_round(survived[-1], attempts) if survived else RetryPlan()
+    last, verdict = failed[-1].spec, failed[-1].verdict
+    assert last and verdict
+    repeat = verdict.runs and len([a for a in failed if a.spec and a.spec.behaviour is last.behaviour]) == 1
+    tried = {a.spec.behaviour for a in [*failed, *survived] if a.spec} - ({last.behaviour} if repeat else set())
+    milder = sum(bool(a.verdict and a.verdict.acts and not a.verdict.survivable) for a in failed)
+    why = f"The last attempt did not pass the check: {short(verdict.reason, 120)}."
+    return RetryPlan(frozenset(tried), last if repeat else None, why, milder)
 
 
 def _after_round(last: ThreatAttempt, attempts: Sequence[ThreatAttempt]) -> RetryPlan:
     """After a scenario that the target survived."""
-    assert last.spec is not None and last.outcome is not None
-    slot = ThreatSlot(last.spec.behaviour, last.spec.place.side, last.spec.place.lane, last.spec.road, ())
-    bracket = bracket_of(attempts, slot, last.spec.adversary)
+    spec, outcome = last.spec, last.outcome
+    assert spec is not None and outcome is not None
+    slot = ThreatSlot(spec.behaviour, spec.place.side, spec.place.lane, spec.road, ())
+    bracket = bracket_of([a for a in attempts if a.spec and a.spec.adversary is spec.adversary], slot)
     others = frozenset(a.spec.behaviour for a in attempts if a.survived and a.spec)
-    figures = _figures(last.outcome)
-    again = last.spec.behaviour in TIMED and len(bracket.too_early) <= REPEATS and not bracket.exhausted
-    if again and _was_close(last.outcome):
-        return RetryPlan(
-            others - {last.spec.behaviour}, last.spec, f"It survived {last.spec.behaviour.value} {figures}."
-        )
-    return RetryPlan(others, None, f"It got through {last.spec.behaviour.value} {figures}, so another threat follows.")
+    why = f"It survived {spec.behaviour.value}. {outcome_text(outcome)}"
+    if TRIGGERS[spec.behaviour].later and len(bracket.too_early) <= REPEATS and _was_close(outcome):
+        return RetryPlan(others - {spec.behaviour}, spec, why)
+    return RetryPlan(others, None, why)
 
 
 def _was_close(outcome: DriveSummary) -> bool:
-    reaction = outcome.reaction
+    reaction, margins = outcome.reaction, outcome.margins
     late = reaction is not None and (reaction.seconds is None or reaction.seconds >= LATE_S)
-    margins = outcome.margins
     gap = margins.gap_m is not None and margins.gap_m <= CLOSE_M
     return late or gap or (margins.ttc_s is not None and margins.ttc_s <= CLOSE_TTC_S)
 
 
-def _figures(outcome: DriveSummary) -> str:
-    """The outcome of a survived scenario in words."""
-    parts, margins = [], outcome.margins
-    if margins.gap_m is not None:
-        parts.append(f"{margins.gap_m:.1f} m")
-    if margins.ttc_s is not None:
-        parts.append(f"{margins.ttc_s:.1f} s to a collision")
-    text = f"with {' and '.join(parts)} left" if parts else "without coming near anybody"
-    if outcome.reaction is None:
-        return text
-    late = outcome.reaction.seconds
-    reacted = "it did not brake" if late is None else f"it braked {late:.1f} s after the act"
-    return f"{text}; at {outcome.reaction.speed:.1f} m/s {reacted}"
+def bracket_of(attempts: Sequence[ThreatAttempt], slot: ThreatSlot) -> TriggerBracket:
+    """Results of the attempts at the slot; triggers by distance tell nothing about times."""
+    same = [(a, a.spec.trigger.value.low) for a in attempts if a.spec and _is_at(a.spec, slot)]
+    same = [(a, low) for a, low in same if a.spec and a.spec.trigger.kind == "time"]
+    return TriggerBracket(
+        too_late=tuple(low for a, low in same if a.verdict and a.verdict.acts and not a.verdict.survivable),
+        too_early=tuple(low for a, low in same if a.survived),
+        idle=sum(bool(a.verdict and a.verdict.runs and not a.verdict.acts) for a, _ in same),
+    )
 
 
-def _matches(candidate: ThreatCandidate, spec: ThreatSpec) -> bool:
-    return is_at(spec, candidate.slot, candidate.adversary) and candidate.occluder is spec.occluder
+def _is_at(spec: ThreatSpec, slot: ThreatSlot) -> bool:
+    place = (spec.behaviour, spec.place.side, spec.place.lane, spec.road)
+    return place == (slot.behaviour, slot.side, slot.lane, slot.road)
 
 
-def spec_of(
-    candidate: ThreatCandidate,
-    site: ThreatSite,
-    adjustment: ThreatAdjustment,
-    answers: Mapping[TargetWeakness, AnswerKeywords],
-    rng: Random,
-    *,
-    request: ThreatRequest,
-    evidence: DrivenEvidence | None,
-    plan: RetryPlan,
-    free: Sequence[ThreatSlot],
-) -> ThreatSpec:
-    """The complete spec; see `complete`. `free`: slots for a further actor."""
-    slot = candidate.slot
-    values = numbers(slot, candidate.adversary, candidate.occluder, site, adjustment, rng)
-    note = ""
-    if evidence is not None and not adjustment.sooner:
-        bracket = bracket_of(request.transcript.attempts, slot, candidate.adversary)
-        place = evidence.place(slot, site)
-        values, low = late_numbers(
-            values, slot, candidate.adversary, candidate.occluder, site, place=place, bracket=bracket
-        )
-        note = f" It acts from {low:g} s before the place on."
-    ahead = values.pop("ahead_m")
-    fields: dict[str, Any] = {
-        "adversary": candidate.adversary,
-        "behaviour": slot.behaviour,
-        "place": {"side": slot.side, "lane": slot.lane, "ahead_m": ahead},
-        "road": slot.road,
-        "occluder": candidate.occluder,
-        "ego_light": _light(slot, site, rng),
-        "conditions": _conditions(answers, adjustment, rng),
-        **values,
-    }
-    weakness = rng.choice(candidate.weaknesses)
-    why = short(f"{plan.why} {candidate.why(weakness)}{note}", 600)
-    return complete({**fields, "weakness": weakness, "why": why}, site, rng, adjustment, available=_companions(free))
+def _prediction(request: ThreatRequest) -> str:
+    """The target's predictions at all moments; "" for a driver without words."""
+    interview = request.transcript.interview
+    if interview.source == "observed":
+        return ""
+    return " ".join(answer.text for answer in interview.answers if answer.stage == "prediction")
 
 
-def _companions(free: Sequence[ThreatSlot]) -> list[ThreatSlot]:
-    """Slots of a further actor: no follower, which would hit an ego that must brake hard for a late first actor."""
-    return [slot for slot in free if slot.behaviour is not AdversaryBehaviour.TAILGATE]
-
-
-def _light(slot: ThreatSlot, site: ThreatSite, rng: Random) -> EgoLight:
-    """Green for the ego if the adversary crosses against the rules; never red, where the ego would only wait."""
-    fitting = lights(slot, site)
-    if EgoLight.GREEN not in fitting:
-        return EgoLight.CYCLE
-    return rng.choice([EgoLight.CYCLE, EgoLight.GREEN]) if EgoLight.RED in fitting else EgoLight.GREEN
-
-
-def _conditions(
-    answers: Mapping[TargetWeakness, AnswerKeywords], adjustment: ThreatAdjustment, rng: Random
-) -> ThreatConditions:
-    """Weather of about a third of the specs, more often if the target ignores weather; none after a failed check."""
-    mentioned = any(AnswerTopic.SKY in answer.mentioned for answer in answers.values())
-    wanted = rng.random() < (0.25 if mentioned else 0.4)
-    return sky(rng) if wanted and not adjustment.milder else ThreatConditions()
+def _oddness(slot: ThreatSlot, site: ThreatSite) -> float:
+    """Points for implausible places: a missing arm, a motorway to cross, too little room to accelerate."""
+    side = "ahead" if slot.side is AdversarySide.OPPOSITE else slot.side.value
+    # If there are arms on both sides, the ego drives straight on and the far arm is its exit.
+    arms = {*site.arms, *({"ahead"} if {"left", "right"} <= set(site.arms) else ())}
+    missing = slot.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS) and side not in arms
+    motorway = slot.behaviour is AdversaryBehaviour.CROSS and site.speed_limit > MOTORWAY
+    near = slot.road is RoadKind.OPEN and max(high for _, high in slot.rooms) < 25.0
+    return ODD * (missing + motorway + near)

@@ -23,8 +23,8 @@ from support.threats.threat_requests import crossing, site, threat_request, vali
 from support.tiers import count
 
 from closedloop_plugin.threats.fuser.rules import RulesFuser
-from closedloop_plugin.threats.fuser.ruleset.extras import with_extras
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
+from closedloop_plugin.threats.fuser.uniform import UniformFuser
 from closedloop_plugin.threats.pairs import apart
 from closedloop_plugin.threats.spec import (
     RULES,
@@ -347,15 +347,14 @@ def test_every_reply_gives_an_enumerated_program_or_none(
 
 
 def test_answers_with_code_give_an_enumerated_program(known: KnownPrograms) -> None:
-    """The fuser without a model reads keywords of the target's answers."""
+    """The fuser without a model searches the target's predictions for words, and quotes them."""
     for number in range(100):
         dice = random.Random(number)
         texts = tuple(f"{dice.choice(CODE)} A car is ahead. {dice.choice(CODE)}" for _ in range(3))
         where = dice.choice(SITES)
-        (made,) = RulesFuser().make([threat_request(where, texts, seed=number)])  # type: ignore[arg-type]
-        assert made.spec is not None and known.have(skeleton(program(made.spec, where)))
-        more = with_extras(made.spec, where, dice)
-        assert known.have(skeleton(program(more, where))), program(more, where)
+        for fuser in (RulesFuser(), UniformFuser()):
+            (made,) = fuser.make([threat_request(where, texts, seed=number)])  # type: ignore[arg-type]
+            assert made.spec is not None and known.have(skeleton(program(made.spec, where))), made.spec
 
 
 def test_other_programs_are_not_in_the_set(known: KnownPrograms) -> None:

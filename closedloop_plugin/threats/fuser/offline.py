@@ -7,9 +7,6 @@ from random import Random
 from typing import Any
 
 from closedloop_plugin.threats.base import ThreatRequest
-from closedloop_plugin.threats.fuser.ruleset.extras import RULE_ODDS, ExtraOdds, with_extras
-from closedloop_plugin.threats.fuser.ruleset.numbers import ThreatAdjustment
-from closedloop_plugin.threats.fuser.slots import ThreatSlot
 from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.spec_text import sentence
@@ -43,21 +40,11 @@ class OfflineFuser:
         raise NotImplementedError
 
 
-def complete(
-    fields: Mapping[str, Any],
-    site: ThreatSite,
-    rng: Random,
-    adjustment: ThreatAdjustment = ThreatAdjustment(),
-    odds: ExtraOdds = RULE_ODDS,
-    available: Sequence[ThreatSlot] | None = None,
-) -> ThreatSpec:
-    """The spec of all fields but the description. It fits the site by construction, which is asserted.
-
-    `adjustment`, `odds`, `available`: of the further actors and perception conditions that it may get, see with_extras.
-    """
-    plain = with_extras(ThreatSpec(**fields, description="-"), site, rng, adjustment, odds, available)
-    spec = plain.model_copy(update={"description": f"{sentence(plain)} It tests the {plain.weakness.value}."})
-    problems = fit(spec, site)
+def complete(fields: Mapping[str, Any], site: ThreatSite) -> ThreatSpec:
+    """The spec of all fields but the description. It fits the site by construction, which is asserted."""
+    plain = ThreatSpec(**{**fields, "description": "-"})
+    problems = fit(plain, site)
     if problems:
         raise AssertionError(f"route {site.route}: {problems[0]}")
-    return spec
+    text = f"{sentence(plain)} It tests the {plain.weakness.value}."
+    return plain.model_copy(update={"description": text})

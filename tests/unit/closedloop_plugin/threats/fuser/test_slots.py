@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 from support.threats.threat_requests import CALM, crossing, drive, site, transcript
 
@@ -11,8 +9,7 @@ from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.driven.summary import ScenarioActorTrack
 from closedloop_plugin.threats.fuser.driven_text import drive_text
 from closedloop_plugin.threats.fuser.rules import RulesFuser
-from closedloop_plugin.threats.fuser.ruleset.free import AFTER_M, BEFORE_M, STOPS, WAITS, free_slots
-from closedloop_plugin.threats.fuser.slots import slots
+from closedloop_plugin.threats.fuser.slots import AFTER_M, BEFORE_M, STOPS, WAITS, free_slots, slots
 from closedloop_plugin.threats.spec import AdversaryBehaviour, AdversarySide
 
 # The trigger, from which rooms are measured, is at s = 13 m; the open road's room is 5 to 80 m.
@@ -51,19 +48,14 @@ def test_all_slots_count_if_nothing_is_taken_or_everything(actors: list[Scenario
     assert free_slots(site(), None) == slots(site())
 
 
-def test_rules_use_free_places_for_every_actor() -> None:
-    """Also for a further actor of the spec."""
-    several = 0
+def test_rules_use_free_places() -> None:
     for seed in range(60):
         request = ThreatRequest(transcript(site(), CALM, drive=drive(actors=[PARKED])), 0, seed)
-        spec = RulesFuser().spec(request, Random(seed))
-        assert spec is not None
-        several += bool(spec[0].further)
-        for actor in spec[0].actors:
-            low, high = actor.place.ahead_m.low, actor.place.ahead_m.high
-            outside = high <= 40.0 - BEFORE_M + 0.1 or low >= 40.0 + AFTER_M - 0.1
-            assert outside or actor.place.side is AdversarySide.BEHIND, actor
-    assert several > 3
+        (made,) = RulesFuser().make([request])
+        assert made.spec is not None
+        low, high = made.spec.place.ahead_m.low, made.spec.place.ahead_m.high
+        outside = high <= 40.0 - BEFORE_M + 0.1 or low >= 40.0 + AFTER_M - 0.1
+        assert outside or made.spec.place.side is AdversarySide.BEHIND, made.spec
 
 
 def test_a_models_prompt_names_what_stands_and_what_moves() -> None:

@@ -1,1 +1,0 @@
-"""Rules of RulesFuser: keywords, scored candidates, numbers."""
