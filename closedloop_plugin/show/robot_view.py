@@ -56,7 +56,7 @@ def heading(result: Mapping[str, Any]) -> str:
     what = f"{result['segment']} ({result['geometry']}), run {result['run']}"
     end = result["end"] + (f": {result['what']}" if result["what"] and result["what"] != result["end"] else "")
     return (
-        f"{what}, {result['robot'].get('name')}, {driver}, transport {result['transport']}\n"
+        f"{what}, {result['robot'].get('name')}, {driver}\n"
         f"{end}, completion {result['completion']:.1f} %, {result['time_s']:.1f} s"
     )
 

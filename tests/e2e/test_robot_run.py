@@ -36,7 +36,7 @@ def test_a_course_prints_its_table_and_writes_its_files(tmp_path: Path, capsys: 
     assert run(*COURSE, "1,6", "--out", str(out)) == 0
     output = capsys.readouterr().out
     assert "route1 run 1: completed, 100 %" in output and "2/2 = 100 %" in output and "Table 3" in output
-    assert "track expert (privileged) + rules" in output and "transport local" in output
+    assert "track expert (privileged) + rules" in output
     for kind, suffix in (("tracks", "json"), ("logs", "jsonl"), ("pictures", "png")):
         found = sorted(file.name for file in (out / kind).iterdir())
         assert found == [f"route1_run1.{suffix}", f"route6_run1.{suffix}"], kind
@@ -103,8 +103,6 @@ def test_a_killed_course_resumes(tmp_path: Path) -> None:
         (("--agent", "nobody"), "no agent 'nobody'; on a course: track-expert"),
         (("--agent", "straight", "--mode", "cng"), "no effect"),
         (("--agent", "track-expert", "--mode", "hybrid"), "require each other"),
-        (("--agent", "track-expert", "--tunnel"), "--transport ros"),
-        (("--agent", "track-expert", "--transport", "vehicle"), "cannot drive a real vehicle"),
     ),
 )
 def test_invalid_arguments_are_reported_and_leave_no_folder(
@@ -113,12 +111,6 @@ def test_invalid_arguments_are_reported_and_leave_no_folder(
     with pytest.raises(Ad2Error, match=output):
         run(*words, "--out", str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
-
-
-def test_missing_ros_is_reported_with_the_install_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AD2_ROS_PATH", str(tmp_path))
-    with pytest.raises(Ad2Error, match=r"get_ros\.sh"):
-        run(*COURSE, "6", "--transport", "ros", "--out", str(tmp_path / "out"))
 
 
 def test_the_table_as_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

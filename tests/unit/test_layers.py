@@ -166,8 +166,7 @@ HEAVY = {
             "closedloop_plugin/robots/sandbox/", "closedloop_plugin/robots/onboard/jpeg.py"),
     "av": ("closedloop_plugin/show/",),
     "ray": ("closedloop_plugin/cluster/",),
-    "rospy": ("closedloop_plugin/robots/sandbox/node.py", "closedloop_plugin/robots/onboard/ros1.py",
-              "closedloop_plugin/robots/course/transports/ground_truth_node.py"),
+    "rospy": ("closedloop_plugin/robots/sandbox/node.py", "closedloop_plugin/robots/onboard/ros1.py"),
     "rclpy": ("closedloop_plugin/robots/onboard/ros2.py",),
 }  # fmt: skip
 

@@ -29,7 +29,6 @@ STARTS_PROGRAMS = {
     "closedloop_plugin/carla/servers/supervisor.py",
     "closedloop_plugin/cli/demo.py",  # ad2
     "closedloop_plugin/cluster/connection.py",  # ray health-check, with the user's address
-    "closedloop_plugin/robots/course/transports/ros.py",  # ROS nodes of ours
     "closedloop_plugin/robots/onboard/relay_link.py",
     "closedloop_plugin/robots/transport/ros.py",
     "closedloop_plugin/robots/transport/ssh.py",  # the user's vehicle file

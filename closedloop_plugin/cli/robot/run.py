@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from closedloop_plugin.cli.drive.options import DriverOptions
 from closedloop_plugin.cli.robot.plan import VehicleDriverOptions
-from closedloop_plugin.cli.robot.vehicle import planner_socket, robot_of, token_file
+from closedloop_plugin.cli.robot.vehicle import robot_of
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, fixed, identity_of, option
 from lmms_eval_ad2.printed import show
@@ -20,27 +19,22 @@ if TYPE_CHECKING:
     from closedloop_plugin.agents.base import Agent
     from closedloop_plugin.core.profiles import Profile
     from closedloop_plugin.interpreters.base import Interpreter
-    from closedloop_plugin.robots.course.runner import CoursePlan, CourseTransport
-    from closedloop_plugin.robots.course.transports.linked import PlannerSetup
-    from closedloop_plugin.robots.planner.server import PlannerServer
+    from closedloop_plugin.robots.course.runner import CoursePlan
+    from closedloop_plugin.robots.course.simulated_drive import SimulatedDrive
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 EXPERT = "track-expert"
 EXAMPLES = """examples:
   ad2 robot run --course sandbox --segments all --runs 3 --agent track-expert --out out/course
-  ad2 robot run --segments lap --agent track-expert --transport ros --out out/lap
+  ad2 robot run --segments lap --agent track-expert --out out/lap
   ad2 robot run --robot jetbot-waveshare --agent endpoint:qwen@http://gpu7:8000/v1 --out out/jetbot
-  ad2 robot run --robot limo-ackermann --transport vehicle --agent endpoint:... --out out/limo     real vehicle
 
 agents:
   track-expert                reads the track (privileged) and answers in text like a model
   still, straight, random     baselines
   endpoint:..., lmms:...      models, as in ad2 drive run
 
-transports:
-  local      agent, interpreter and simulated vehicle in this process, in simulated time; no ROS (default)
-  ros        the complete loop in real time: planner, on-board client, rospy, simulated vehicle; needs rospy
-  vehicle    a real vehicle that runs the client (ad2 robot deploy); an operator places and watches it
+The vehicle is simulated, in this process and in simulated time; a real one is driven by ad2 robot plan.
 
 exit code: 0 all runs have a result, 1 the agent failed in some, 2 invalid arguments, 130 Ctrl-C"""
 
@@ -63,12 +57,6 @@ class CourseOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CourseRunningOptions:
-    transport: Literal["local", "ros", "vehicle"] = option(
-        "connection between agent and vehicle (default local); see below", default="local", identity="transport"
-    )
-    tunnel: bool = option(
-        "with --transport ros: connect through ssh to the robot's link.host", default=False, identity="tunnel"
-    )
     out: Path = option("run folder; the same command resumes in it", metavar="DIR")
     retry_failed: bool = option("repeat runs in which the agent failed", default=False)
     markdown: bool = option("print the tables as Markdown", default=False)
@@ -121,8 +109,8 @@ def run(options: RobotRunOptions) -> int:
         check_identity(options.out, identity)
         ledger = SegmentRunStore(options.out)
         write_run(options.out, identity, {"segments": options.segments, "runs": options.runs})
-        with _transport(options, robot, driver) as transport:
-            records = run_course(plan, transport, ledger, retry_failed=options.retry_failed, on_record=_print_record)
+        drive = _simulated(options, robot, driver).drive
+        records = run_course(plan, drive, ledger, retry_failed=options.retry_failed, on_record=_print_record)
     print(
         render(by_course(records, names(plan.segments)), names(plan.segments), published(), markdown=options.markdown)
     )
@@ -140,10 +128,6 @@ def _check(options: RobotRunOptions) -> None:
         )
     if options.course != "sandbox":
         raise Ad2Error(f"--course {options.course}: no such course; known: sandbox")
-    if options.tunnel and options.transport != "ros":
-        raise Ad2Error("--tunnel is an option of --transport ros; a real vehicle always uses one")
-    if options.agent == EXPERT and options.transport == "vehicle":
-        raise Ad2Error(f"--agent {EXPERT} reads the simulated track; it cannot drive a real vehicle")
     check_driver(options)
 
 
@@ -213,77 +197,13 @@ def _print_record(record: Any) -> None:
     show(f"{record.segment} run {record.run}: {record.end}{what}, {record.completion:.0f} %", flush=True)
 
 
-@contextlib.contextmanager
-def _transport(
+def _simulated(
     options: RobotRunOptions, robot: RobotConfig, driver: tuple[Agent, Interpreter | None, Profile]
-) -> Iterator[CourseTransport]:
+) -> SimulatedDrive:
+    from closedloop_plugin.robots.course.simulated_drive import SimulatedDrive
+    from closedloop_plugin.robots.planner.decision_cycle import DecisionCycle
+    from closedloop_plugin.robots.sandbox.track import sandbox
+
     agent, interpreter, rules = driver
-    if options.transport == "local":
-        from closedloop_plugin.robots.course.transports.local import LocalTransport
-        from closedloop_plugin.robots.planner.decision_cycle import DecisionCycle
-        from closedloop_plugin.robots.sandbox.track import sandbox
-
-        cycle = DecisionCycle(agent, interpreter, rules, robot.vehicle, seed=options.seed)
-        yield LocalTransport(cycle, sandbox(), robot.onboard.motion_s)
-        return
-    from closedloop_plugin.robots.course.transports.linked import PlannerSetup
-
-    def reachable(planner: PlannerServer) -> contextlib.AbstractContextManager[None]:
-        from closedloop_plugin.robots.planner.control_socket import serving
-
-        return serving(planner, planner_socket(robot))
-
-    link = PlannerSetup(
-        robot=robot,
-        agent=agent,
-        interpreter=interpreter,
-        profile=rules,
-        token=b"",  # set by the transport
-        reachable=reachable,
-    )
-    made = _through_ros(options, link) if options.transport == "ros" else _to_vehicle(link)
-    with made as transport:
-        yield transport
-
-
-@contextlib.contextmanager
-def _through_ros(options: RobotRunOptions, link: PlannerSetup) -> Iterator[CourseTransport]:
-    from closedloop_plugin.robots.course.transports.ros import RosTransport, on_this_machine
-
-    @contextlib.contextmanager
-    def tunnel(port: int) -> Iterator[int]:
-        with _tunnelled(link.robot, port):
-            yield link.robot.link.planner_port
-
-    more = {"way": tunnel} if options.tunnel else {}
-    with contextlib.closing(
-        RosTransport(on_this_machine(link), options.out / "logs" / "client.log", **more)
-    ) as transport:
-        yield transport
-
-
-@contextlib.contextmanager
-def _to_vehicle(link: PlannerSetup) -> Iterator[CourseTransport]:
-    from closedloop_plugin.robots.course.transports.ros import free_port
-    from closedloop_plugin.robots.course.transports.vehicle import OperatorKeyboard, VehicleTransport
-    from closedloop_plugin.robots.deploy import read_token
-
-    if not sys.stdin.isatty():
-        raise Ad2Error("--transport vehicle needs a terminal and an operator beside the vehicle")
-    link = replace(link, token=read_token(token_file(link.robot)), port=free_port())
-    with _tunnelled(link.robot, link.port):
-        yield VehicleTransport(link, OperatorKeyboard())
-
-
-@contextlib.contextmanager
-def _tunnelled(robot: RobotConfig, port: int) -> Iterator[None]:
-    """An ssh tunnel for the whole course; each run starts its own planner behind it."""
-    from closedloop_plugin.robots.transport.tunnel import READY_S, SshTunnel
-
-    with SshTunnel(robot, port, lambda line: show(f"tunnel {line}", file=sys.stderr)) as way:
-        if not way.wait_up(READY_S):
-            raise Ad2Error(
-                f"no tunnel to {robot.link.host} port {robot.link.port}: {way.reason}. `ssh` to it must work without a "
-                "prompt (sshd, your key, a known host); see link.host, user, port and key in the robot's file"
-            )
-        yield
+    cycle = DecisionCycle(agent, interpreter, rules, robot.vehicle, seed=options.seed)
+    return SimulatedDrive(cycle, sandbox(), robot.onboard.motion_s)

@@ -26,6 +26,7 @@ from lmms_eval_ad2.storage.identity import RESULTS
 from lmms_eval_ad2.storage.journal import JournalFile, read
 from lmms_eval_ad2.storage.untrusted_json import parse
 
+SIMULATED = ("local", "ros")  # transports in records of versions before 0.13; "vehicle" was a real one
 _NUMBERS = ("completion", "length_m", "driven_m", "time_s")
 
 
@@ -46,7 +47,6 @@ class SegmentRunRecord:
     agent: dict[str, Any]
     interpreter: dict[str, Any] | None
     profile: str
-    transport: str  # local | ros | vehicle
     seed: int
     ended: tuple[float, float, float]  # x, y, yaw
     counts: dict[str, int] = field(default_factory=dict)  # cycles, unparsed, agent_errors, refused frames ...
@@ -80,6 +80,8 @@ class SegmentRunRecord:
         raw = parse(line)
         if not isinstance(raw, dict):
             raise TypeError("expected an object")
+        if raw.get("transport") in SIMULATED:
+            del raw["transport"]
         unknown = set(raw) - {f.name for f in fields(cls)}
         if unknown:
             raise ValueError(f"unknown field {min(unknown)}")
@@ -95,8 +97,8 @@ class SegmentRunRecord:
             raise TypeError("agent, robot: expected objects")
         if not isinstance(record.counts, dict) or not all(is_whole(n, 0, 10**12) for n in record.counts.values()):
             raise TypeError("counts: expected whole numbers from 0")
-        if not all(isinstance(text, str) for text in (record.what, record.profile, record.transport)):
-            raise TypeError("what, profile, transport: expected texts")
+        if not all(isinstance(text, str) for text in (record.what, record.profile)):
+            raise TypeError("what, profile: expected texts")
         if not (record.interpreter is None or isinstance(record.interpreter, dict)):
             raise TypeError("interpreter: expected an object or null")
         return record

@@ -28,8 +28,8 @@ class SegmentEndReason(StrEnum):
     AGENT = "agent failed"
 
 
-# Ends that do not measure driving: not counted, and driven again with --retry-failed. (A run that is stopped by the
-# user, or whose vehicle is lost, has no record; the same command drives it again.)
+# Ends that do not measure driving: not counted, and driven again with --retry-failed. (A run that is interrupted has no
+# record; the same command drives it again.)
 RETRYABLE = (SegmentEndReason.AGENT,)
 
 
@@ -39,13 +39,10 @@ def max_decisions(length: float) -> int:
 
 
 class SegmentReferee:
-    """Call `observe` with every pose in order. `end` is None until the run ends, and never changes afterwards.
+    """Call `observe` with every pose in order. `end` is None until the run ends, and never changes afterwards."""
 
-    `judges` False: the poses are odometry and measure completion only; a person watches lines and obstacles.
-    """
-
-    def __init__(self, path: RoutePath, track: SandboxTrack, footprint: Footprint, judges: bool = True) -> None:
-        self.path, self.track, self.footprint, self.judges = path, track, footprint, judges
+    def __init__(self, path: RoutePath, track: SandboxTrack, footprint: Footprint) -> None:
+        self.path, self.track, self.footprint = path, track, footprint
         self.end: SegmentEndReason | None = None
         self.what = ""
         self._furthest = 0.0
@@ -61,7 +58,7 @@ class SegmentReferee:
         """Check a pose (m, rad). A collision or crossed line ends the run before the progress of this pose counts."""
         if self.end is not None:
             return self.end
-        verdict = self.track.contains(x, y, yaw, self.footprint) if self.judges else "inside"
+        verdict = self.track.contains(x, y, yaw, self.footprint)
         if verdict != "inside":
             self.stop(
                 SegmentEndReason.HIT if verdict.startswith(SegmentEndReason.HIT) else SegmentEndReason.LINE, verdict

@@ -79,7 +79,7 @@ def _heading(records: Sequence[SegmentRunRecord]) -> str:
     r = records[0]
     interpreter = r.interpreter or {}
     driver = " + ".join(str(name) for name in (driver_name(r.agent), interpreter.get("name")) if name)
-    return f"{r.robot.get('name')}, {driver}, profile {r.profile}, transport {r.transport}"
+    return f"{r.robot.get('name')}, {driver}, profile {r.profile}"
 
 
 def _ours(result: CourseResult, markdown: bool) -> str:
@@ -125,8 +125,8 @@ def _line(text: str, markdown: bool) -> str:
 
 
 def course(records: Sequence[SegmentRunRecord], segments: Sequence[str]) -> CourseResult:
-    """Counts and means of each segment. Runs in which the agent failed are not counted. (A run that was stopped, or
-    whose link was lost, has no record.)"""
+    """Counts and means of each segment. Runs in which the agent failed are not counted. (A run that was
+    interrupted has no record.)"""
     counted = [r for r in records if not r.retryable]
     return CourseResult(tuple(_cell(name, [r for r in counted if r.segment == name]) for name in segments))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -39,17 +39,8 @@ class CourseRunTrace:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-class CourseTransport(Protocol):
-    """Connects decisions to a vehicle: simulated in this process, simulated through ROS, or real."""
-
-    name: str
-    judges: bool  # poses are ground truth, so that the referee can check lines and obstacles
-
-    def drive(self, segment: TrackSegment, referee: SegmentReferee, episode: str, seed: int) -> CourseRunTrace:
-        """Place the vehicle at the segment's start and drive until `referee.end` is set."""
-        ...
-
-    def close(self) -> None: ...
+# Drives a segment until the referee's `end` is set: segment, referee, name of the episode, seed.
+SegmentDriver = Callable[[TrackSegment, SegmentReferee, str, int], CourseRunTrace]
 
 
 @dataclass(frozen=True)
@@ -94,7 +85,7 @@ def segments_of(track: SandboxTrack, wanted: str) -> tuple[TrackSegment, ...]:
 
 def run_course(
     plan: CoursePlan,
-    transport: CourseTransport,
+    drive: SegmentDriver,
     store: SegmentRunStore,
     *,
     retry_failed: bool = False,
@@ -105,21 +96,19 @@ def run_course(
     for segment, run in plan.tasks():
         record = store.get(segment.name, run)
         if record is None or (retry_failed and record.retryable):
-            record = _one(plan, transport, store, segment, run)
+            record = _one(plan, drive, store, segment, run)
             on_record(record)
         records.append(record)
     return records
 
 
 def _one(
-    plan: CoursePlan, transport: CourseTransport, store: SegmentRunStore, segment: TrackSegment, run: int
+    plan: CoursePlan, drive: SegmentDriver, store: SegmentRunStore, segment: TrackSegment, run: int
 ) -> SegmentRunRecord:
-    referee = SegmentReferee(segment.path, plan.track, plan.footprint, transport.judges)
+    referee = SegmentReferee(segment.path, plan.track, plan.footprint)
     seed = plan.seed + _SEED_STEP * run
-    trace = transport.drive(segment, referee, f"{segment.name}_run{run}", seed)
-    record = _record(
-        plan=plan, transport=transport.name, segment=segment, run=run, seed=seed, referee=referee, trace=trace
-    )
+    trace = drive(segment, referee, f"{segment.name}_run{run}", seed)
+    record = _record(plan=plan, segment=segment, run=run, seed=seed, referee=referee, trace=trace)
     _write(store.folder, track_record(plan, segment, record, trace), record)
     store.add(record)
     return record
@@ -127,7 +116,6 @@ def _one(
 
 def _record(
     plan: CoursePlan,
-    transport: str,
     segment: TrackSegment,
     run: int,
     seed: int,
@@ -143,7 +131,7 @@ def _record(
         driven_m=sum(math.dist(a[1:3], b[1:3]) for a, b in pairwise(poses)), time_s=poses[-1][0],
         robot=dict(plan.robot), agent=dict(plan.agent),
         interpreter=dict(plan.interpreter) if plan.interpreter else None,
-        profile=plan.profile, transport=transport, seed=seed, ended=poses[-1][1:4],
+        profile=plan.profile, seed=seed, ended=poses[-1][1:4],
         counts={**trace.counts, "cycles": len(trace.cycles)},
         timing={"thinking_median_s": median(thinking)} if thinking else {}, versions=dict(plan.versions),
     )  # fmt: skip

@@ -17,7 +17,6 @@ from lmms_eval_ad2.report import cell_text
 from lmms_eval_ad2.report.sections import ReportSection, SectionCell, SectionRun, SectionTable
 
 NAME = "robot"  # key of the section in JSON
-REAL = "vehicle"  # transport of real vehicles
 
 
 @dataclass(frozen=True)
@@ -40,10 +39,6 @@ class CourseRun:
         names = [driver_name(agent), " ".join(dict.fromkeys(str(slow[k]) for k in ("name", "mode") if slow.get(k)))]
         return " + ".join(name for name in names if name)
 
-    @property
-    def transport(self) -> str:
-        return str(self.identity.get("transport"))
-
 
 _DRIVER = ("agent", "interpreter")
 
@@ -59,7 +54,7 @@ def course_section(runs: Sequence[CourseRun], paper: PublishedVehicleTable | Non
         title="Robot courses",
         runs=[SectionRun(name, _facts(run)) for name, run in zip(names, runs, strict=True)],
         tables=[_table([(runs[i], results[i], names[i]) for i in order], segments)],
-        warnings=_warnings(runs, names),
+        warnings=_warnings(names),
         notes=[
             METHOD,
             *(f"{name}: {line}" for name, run in zip(names, runs, strict=True) for line in ends(run.records)),
@@ -106,13 +101,12 @@ def _cell(completion: float | None, completed: int, runs: int) -> SectionCell:
     return SectionCell(cell_text.number(completion), f"{completed}/{runs}" if runs else "")
 
 
-def _warnings(runs: Sequence[CourseRun], names: Sequence[str]) -> list[str]:
-    simulated = [name for name, run in zip(names, runs, strict=True) if run.transport != REAL]
-    return [f"{'; '.join(simulated)}: a simulated vehicle; NOT comparable with real ones"] if simulated else []
+def _warnings(names: Sequence[str]) -> list[str]:
+    return [f"{'; '.join(names)}: a simulated vehicle; NOT comparable with real ones"]
 
 
 def _facts(run: CourseRun) -> dict[str, str]:
-    facts = {key: str(run.identity.get(key)) for key in ("course", "transport", "profile", "seed", "version")}
+    facts = {key: str(run.identity.get(key)) for key in ("course", "profile", "seed", "version")}
     return {**facts, "runs": str(len(run.records)), "from": "/".join(run.folder.absolute().parts[-2:])}
 
 
@@ -128,6 +122,6 @@ def _published(paper: PublishedVehicleTable) -> SectionTable:
 
 def _data(run: CourseRun, result: CourseResult) -> dict[str, Any]:
     return {
-        "folder": str(run.folder), "vehicle": run.vehicle, "model": run.model, "transport": run.transport,
+        "folder": str(run.folder), "vehicle": run.vehicle, "model": run.model,
         "segments": [asdict(cell) for cell in result.cells], "completion": result.completion,
     }  # fmt: skip

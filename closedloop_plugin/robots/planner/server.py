@@ -24,7 +24,6 @@ from closedloop_plugin.robots.planner.decision_cycle import (
     FAILURES_MAX,
     CycleResult,
     DecisionCycle,
-    RouteHint,
     VehicleObservation,
 )
 from closedloop_plugin.robots.planner.journal import PlannerJournal
@@ -33,12 +32,11 @@ from closedloop_plugin.robots.vehicles.base import Vehicle
 from lmms_eval_ad2.errors import Ad2Error
 
 CLOSE_S = 0.5  # for the vehicle to receive the last frames
-_FAILURE = 600  # characters of an error in the state, which is one line of the control socket
 MOTION_S = 0.5  # duration of the motion of each order, from the paper (section 3.2)
 
 
 class PlannerServer:
-    """Callbacks, called from the planner's threads: `on_cycle` with each CycleResult, `on_lost` with the reason."""
+    """`on_lost`: callbacks with the reason, called from a connection's thread."""
 
     def __init__(
         self,
@@ -47,22 +45,16 @@ class PlannerServer:
         profile: Profile,
         vehicle: Vehicle,
         token: bytes,
-        course: RouteHint | None = None,
         *,
         seed: int = 0,
         strict: bool = False,
         motion_s: float = MOTION_S,
         journal: PlannerJournal | None = None,
-        failures_max: int | None = FAILURES_MAX,
     ) -> None:
-        """`strict`: a reply that cannot be interpreted stops the vehicle until released, not only for one motion.
-        `failures_max`: so many failures in a row do the same; None: the caller checks `cycle.failures`."""
-        self.motion_s, self._failures_max = motion_s, failures_max
-        self.cycle = DecisionCycle(
-            agent=agent, interpreter=interpreter, profile=profile, vehicle=vehicle, hint=course, seed=seed
-        )
+        """`strict`: a reply that cannot be interpreted stops the vehicle until released, not only for one motion."""
+        self.motion_s = motion_s
+        self.cycle = DecisionCycle(agent=agent, interpreter=interpreter, profile=profile, vehicle=vehicle, seed=seed)
         self.vehicle, self.journal, self.strict = vehicle, journal or PlannerJournal(), strict
-        self.on_cycle: list[Callable[[CycleResult], None]] = []
         self.on_lost: list[Callable[[str], None]] = []
         self._token = token
         self._lock = threading.RLock()  # guards everything below and every order, stop and release that is sent
@@ -77,16 +69,6 @@ class PlannerServer:
         self._vehicle_reason = ""
         self._result: CycleResult | None = None
         self._thinking = self._closed = False
-        self._driving = threading.Lock()  # guards the cycle
-
-    def begin(self, episode: str, hint: RouteHint | None = None) -> None:
-        """Start a new episode with its route hint, after the decision in progress. Earlier frames get no order in it;
-        an order that was sent already is executed to its end."""
-        self._cancel_open()
-        with self._driving:
-            self._cancel_open()
-            self.cycle.hint = hint or self.cycle.hint
-            self.cycle.begin(episode)
 
     def stop(self, reason: str, latch: bool = True) -> None:
         """Stop the vehicle now. With `latch` it stands until `release`, even if it reconnects meanwhile."""
@@ -149,19 +131,15 @@ class PlannerServer:
         """Decide on each observation and send the order, until `close`."""
         while (taken := self._next_observation()) is not None:
             session, obs, received_at = taken
-            with self._driving:
-                if not self._still_waiting(session, obs.seq):  # cancelled just now by a stop or a new episode
-                    continue
-                result = self.cycle.decide(obs)
+            if not self._still_waiting(session, obs.seq):  # cancelled just now by a stop
+                continue
+            result = self.cycle.decide(obs)
             self._answer(session, result, received_at)
             self.journal.picture(session.id, obs.seq, obs.jpeg)
-            for callback in self.on_cycle:
-                callback(result)
-        with self._driving:
-            self.cycle.finish()
+        self.cycle.finish()
 
     def state(self) -> dict[str, Any]:
-        """The state for the control socket and for courses, as JSON values."""
+        """The state for the control socket, as JSON values."""
         with self._lock:
             result = self._result
             return {
@@ -171,7 +149,6 @@ class PlannerServer:
                 "latched": self._stop,
                 "stands": self._stands,
                 "cycle": result.tick if result else None,
-                "failure": (result.error or "")[:_FAILURE] if result else "",
                 "said": self._vehicle_reason,
             }
 
@@ -219,7 +196,7 @@ class PlannerServer:
             self._result = result
             why = self._send_order(session, result)
             spent = time.monotonic() - received_at
-            if result.error and self._failures_max is not None and self.cycle.failures >= self._failures_max:
+            if result.error and self.cycle.failures >= FAILURES_MAX:
                 self.stop(f"{self.cycle.failures} failures in a row, the last: {result.error}")
             if result.unparsed and self.strict:
                 self.stop(f"a reply that cannot be read (strict): {result.unparsed}")
@@ -233,7 +210,7 @@ class PlannerServer:
         if session is not self._session:
             return "session is over"
         if result.seq != self._open:
-            return "a newer picture waits" if self._waiting else "overtaken by a stop or a new drive"
+            return "a newer picture waits" if self._waiting else "overtaken by a stop"
         self._open = None
         longest = self.vehicle.motion_s(result.actuation, self.motion_s)
         if not self._send("cmd", obs=result.seq, duration_s=longest, **result.order()):

@@ -51,6 +51,7 @@ class Truth:
     x: float
     y: float
     v: float
+    yaw: float
 
 
 @dataclass(frozen=True)
@@ -326,13 +327,15 @@ def strike_and_repair(loop: Rig, fault: Fault) -> tuple[Stop, float]:
 
 
 @contextmanager
-def rig(folder: Path, mode: int | None = None) -> Iterator[Rig]:
-    """Run the complete loop. Needs sshd and rospy (sshd.py, ros_master.py). `mode`: in the status of the vehicle."""
+def rig(folder: Path, mode: int | None = None, speed: float | None = FULL, with_planner: bool = True) -> Iterator[Rig]:
+    """Run the complete loop. Needs sshd and rospy (sshd.py, ros_master.py). `mode`: in the status of the vehicle;
+    `speed`: at full throttle, m/s, or None for the robot's own; `with_planner` False: the test has its own."""
     ros_master.ros_path()
     with ExitStack() as stack:
         server = stack.enter_context(sshd(folder / "sshd"))
         file = yaml_of(far_robot(server, folder / "vehicle"), folder)
-        file.write_text(f"{file.read_text('utf-8')}limits:\n  speed: {FULL}\n", "utf-8")
+        if speed is not None:
+            file.write_text(f"{file.read_text('utf-8')}limits:\n  speed: {speed}\n", "utf-8")
         robot, home = read_robot(file), folder / "home"
         deploy.deploy(robot, deploy.make_token(home / "robots" / f"{robot.name}.token"))
         master = stack.enter_context(ros_master.FaultyRosMaster())
@@ -340,6 +343,7 @@ def rig(folder: Path, mode: int | None = None) -> Iterator[Rig]:
         stack.callback(node.close)
         loop = Rig(folder, robot, master, home)
         stack.callback(loop.close)
-        loop.start_planner()
+        if with_planner:
+            loop.start_planner()
         loop.start_client()
         yield loop

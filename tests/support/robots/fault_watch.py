@@ -1,12 +1,13 @@
 """Monitor of the simulated vehicle for the fault tests: a ROS node in a separate process.
 
-Output, JSON lines: ["ready"]; ["truth", t, x, y, v] for each ground truth of the sandbox; ["cmd", t, moves, node] for
-each command to the wheels; ["late", t, s] if a thread slept s too long on a busy machine. t: s on the monotonic clock,
-of the stamp of the truth and of the arrival of the command. Units: m, m/s.
+Output, JSON lines: ["ready"]; ["truth", t, x, y, v, yaw] for each ground truth of the sandbox; ["cmd", t, moves, node]
+for each command to the wheels; ["late", t, s] if a thread slept s too long on a busy machine. t: s on the monotonic
+clock, of the stamp of the truth and of the arrival of the command. Units: m, m/s, rad.
 Input: ["place", x, y, yaw] and ["camera", on]. Ends with its standard input.
 """
 
 import json
+import math
 import os
 import sys
 import threading
@@ -31,8 +32,9 @@ def on_truth(message: Odometry) -> None:
     if not _READY.is_set():
         return
     stamp = message.header.stamp.to_sec() - time.time() + time.monotonic()
-    place = message.pose.pose.position
-    write_line("truth", stamp, place.x, place.y, message.twist.twist.linear.x)
+    place, q = message.pose.pose.position, message.pose.pose.orientation
+    # The rotation is about z only, so that yaw = 2 atan2(q.z, q.w).
+    write_line("truth", stamp, place.x, place.y, message.twist.twist.linear.x, 2 * math.atan2(q.z, q.w))
 
 
 def on_command(message: Twist) -> None:

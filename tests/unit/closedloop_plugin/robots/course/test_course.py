@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,7 @@ from closedloop_plugin.robots.course.runner import (
     run_course,
     segments_of,
 )
-from closedloop_plugin.robots.course.transports.local import LocalTransport
+from closedloop_plugin.robots.course.simulated_drive import SimulatedDrive
 from closedloop_plugin.robots.planner.decision_cycle import FAILURES_MAX, DecisionCycle
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
@@ -53,16 +52,16 @@ def plan(vehicle: str = "limo-ackermann", segments: str = "1", runs: int = 1, ag
     )
 
 
-def transport(vehicle: str = "limo-ackermann", agent: Agent | None = None) -> LocalTransport:
+def simulated(vehicle: str = "limo-ackermann", agent: Agent | None = None) -> SimulatedDrive:
     slow = make_interpreter("rules", "rules", RULES)
-    return LocalTransport(DecisionCycle(agent or TrackExpert(), slow, RULES, VEHICLES[vehicle]), TRACK)
+    return SimulatedDrive(DecisionCycle(agent or TrackExpert(), slow, RULES, VEHICLES[vehicle]), TRACK)
 
 
 def drive(
     folder: Path, vehicle: str = "limo-ackermann", agent: Agent | None = None, **what: Any
 ) -> list[SegmentRunRecord]:
     folder.mkdir(exist_ok=True)
-    return run_course(plan(vehicle, agent=agent, **what), transport(vehicle, agent), SegmentRunStore(folder))
+    return run_course(plan(vehicle, agent=agent, **what), simulated(vehicle, agent).drive, SegmentRunStore(folder))
 
 
 class FailingAgent:
@@ -175,12 +174,6 @@ def test_the_first_end_counts_and_decisions_are_limited() -> None:
     )
 
 
-def test_odometry_does_not_end_a_run_at_a_line() -> None:
-    segment = TRACK.segments[0]
-    referee = SegmentReferee(segment.path, TRACK, FOOT, judges=False)
-    assert referee.observe(*segment.path.pose(0.5, 0.4)) is None and referee.completion > 0
-
-
 def test_placements_have_small_errors_that_depend_on_the_seed() -> None:
     segment = TRACK.segments[1]
     poses = [placement(segment, seed) for seed in range(50)]
@@ -196,10 +189,10 @@ def test_placements_have_small_errors_that_depend_on_the_seed() -> None:
 @pytest.mark.parametrize("vehicle", ("limo-ackermann", "limo-mecanum", "jetbot-waveshare", "jetbot-dusty-ros1"))
 def test_the_track_expert_completes_every_segment(tmp_path: Path, vehicle: str) -> None:
     """Also without odometry and with full speed only: jetbot-dusty-ros1."""
-    local = transport(vehicle)
+    drive = simulated(vehicle).drive
     for segment in TRACK.segments:
         referee = SegmentReferee(segment.path, TRACK, FOOTPRINTS[VEHICLES[vehicle].platform])
-        driven = local.drive(segment, referee, segment.name, 1)
+        driven = drive(segment, referee, segment.name, 1)
         assert referee.end is SegmentEndReason.COMPLETED, (segment.name, referee.end, referee.what, referee.completion)
         assert driven.counts["mode rules"] == len(driven.cycles) > 2 and "unparsed" not in driven.counts
 
@@ -207,7 +200,7 @@ def test_the_track_expert_completes_every_segment(tmp_path: Path, vehicle: str) 
 def test_the_track_expert_completes_a_lap() -> None:
     (lap,) = segments_of(TRACK, "lap")
     referee = SegmentReferee(lap.path, TRACK, FOOT)
-    driven = transport().drive(lap, referee, "lap", 0)
+    driven = simulated().drive(lap, referee, "lap", 0)
     assert referee.end is SegmentEndReason.COMPLETED and driven.poses[-1][0] > 30
 
 
@@ -232,8 +225,8 @@ def test_a_failing_model_ends_the_run_and_retry_failed_repeats_it(tmp_path: Path
     assert record.end == SegmentEndReason.AGENT and record.retryable and "no answer" in record.what
     assert record.counts["agent_errors"] == FAILURES_MAX
     course_plan = plan(agent=FailingAgent())
-    (kept,) = run_course(course_plan, transport(), SegmentRunStore(tmp_path))
-    (again,) = run_course(course_plan, transport(), SegmentRunStore(tmp_path), retry_failed=True)
+    (kept,) = run_course(course_plan, simulated().drive, SegmentRunStore(tmp_path))
+    (again,) = run_course(course_plan, simulated().drive, SegmentRunStore(tmp_path), retry_failed=True)
     assert kept.end == SegmentEndReason.AGENT and again.end == SegmentEndReason.COMPLETED
     assert len(SegmentRunStore(tmp_path).records) == 1  # the later line counts
 
@@ -245,8 +238,8 @@ def test_sent_commands_respect_the_turning_radius() -> None:
         def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
             return [Decision(control=Control(-1.0, 1.0, 0.0)) for _ in requests]
 
-    local, segment = transport(agent=FullLockAgent()), TRACK.segments[0]
-    driven = local.drive(segment, SegmentReferee(segment.path, TRACK, FOOT), "wild", 0)
+    segment = TRACK.segments[0]
+    driven = simulated(agent=FullLockAgent()).drive(segment, SegmentReferee(segment.path, TRACK, FOOT), "wild", 0)
     sent = driven.cycles[0]["sent"]
     assert sent["vx"] > 0 and sent["wz"] / sent["vx"] <= 1 / LIMO.limits.turning_radius + 1e-9
 
@@ -305,4 +298,3 @@ def test_segments_are_selected_by_name_number_and_lap() -> None:
 def test_counts_are_per_run(tmp_path: Path) -> None:
     records = drive(tmp_path, segments="1,2")
     assert [r.counts["decisions"] for r in records] == [r.counts["cycles"] for r in records]
-    assert Counter(r.transport for r in records) == {"local": 2}

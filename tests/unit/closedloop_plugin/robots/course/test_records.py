@@ -22,7 +22,7 @@ from lmms_eval_ad2.storage.identity import RESULTS
 
 RECORD = SegmentRunRecord(
     "route1", 1, "straight", "completed", "", 100.0, 1.15, 1.2, 7.5, {"name": "limo"}, {"name": "model"},
-    {"name": "rules"}, "bench2advlm", "local", 0, (1.0, 2.0, 0.5), {"cycles": 14, "unparsed": 2},
+    {"name": "rules"}, "bench2advlm", 0, (1.0, 2.0, 0.5), {"cycles": 14, "unparsed": 2},
     {"thinking_median_s": 0.1}, {"python": "3.11"},
 )  # fmt: skip
 DRIVE: dict[str, Any] = {
@@ -45,6 +45,15 @@ def run_of(
 
 def test_a_record_round_trips() -> None:
     assert SegmentRunRecord.from_json(RECORD.to_json()) == RECORD
+
+
+def test_simulated_runs_of_older_versions_are_read() -> None:
+    """Their records name the transport; a run with a real vehicle is no simulated one."""
+    raw = json.loads(RECORD.to_json())
+    for transport in ("local", "ros"):
+        assert SegmentRunRecord.from_json(json.dumps({**raw, "transport": transport})) == RECORD
+    with pytest.raises(ValueError, match="unknown field transport"):
+        SegmentRunRecord.from_json(json.dumps({**raw, "transport": "vehicle"}))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from lmms_eval_ad2.storage.identity import RESULTS, write_run
 
 RECORD = SegmentRunRecord(
     "route1", 1, "straight", "completed", "", 100.0, 1.15, 1.2, 7.5, {"name": "jetbot"}, {"name": "A"},
-    {"name": "rules", "mode": "rules"}, "bench2advlm", "local", 0, (1.0, 2.0, 0.5), {"cycles": 14, "unparsed": 2},
+    {"name": "rules", "mode": "rules"}, "bench2advlm", 0, (1.0, 2.0, 0.5), {"cycles": 14, "unparsed": 2},
 )  # fmt: skip
 
 
@@ -27,7 +27,7 @@ def course_folder(folder: Path, vehicle: str, model: str, *runs: tuple[str, int,
     folder.mkdir()
     identity = {
         "course": "sandbox", "robot": {"name": vehicle}, "agent": {"name": model}, "seed": 0,
-        "interpreter": {"name": "llama", "mode": "cng"}, "transport": "local", "profile": "bench2advlm", **more,
+        "interpreter": {"name": "llama", "mode": "cng"}, "profile": "bench2advlm", **more,
     }  # fmt: skip
     write_run(folder, identity, {"segments": "all", "runs": 3})
     records = [replace(RECORD, segment=s, run=k, end=end, completion=done) for s, k, end, done in runs]
@@ -73,11 +73,6 @@ def test_two_runs_of_one_vehicle_and_model_are_distinguished(tmp_path: Path) -> 
     folders = [course_folder(tmp_path / n, "limo", "A", ("route1", 1, "completed", 100.0), seed=n) for n in "xy"]
     (table,) = RUN_KIND.report(folders, routes=None, published=False).tables
     assert [row[1] for row in cells(table)] == ["A + llama cng (x)", "A + llama cng (y)"]
-
-
-def test_real_vehicles_have_no_warning(tmp_path: Path) -> None:
-    folder = course_folder(tmp_path / "a", "limo", "A", ("route1", 1, "completed", 100.0), transport="vehicle")
-    assert not RUN_KIND.report([folder], routes=None, published=False).warnings
 
 
 def test_folders_are_found_and_others_left_alone(courses: list[Path], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The texts of a cycle in logs, events and records: cut, and without the keys of the environment."""
+"""Episodes of a cycle; its texts in logs, counts and records: cut, and without the keys of the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.robots.course.records import SegmentRunStore
 from closedloop_plugin.robots.course.runner import CoursePlan, run_course, segments_of
-from closedloop_plugin.robots.course.transports.local import LocalTransport
+from closedloop_plugin.robots.course.simulated_drive import SimulatedDrive
 from closedloop_plugin.robots.planner.decision_cycle import CycleResult, DecisionCycle, VehicleObservation
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
@@ -64,6 +64,17 @@ def fail(text: str) -> Decision:
     raise RuntimeError(text)
 
 
+def test_a_new_episode_restarts_tick_and_time() -> None:
+    cycle = cycle_of(lambda: Decision({"action": "Keep going."}))
+    observed = []
+    for episode, stamp in (("one", 5.0), ("one", 5.5), ("two", 9.0)):
+        if stamp != 5.5:
+            cycle.begin(episode)
+        result = cycle.decide(VehicleObservation(0, stamp, jpeg()))
+        observed.append((result.tick, result.time_s))
+    assert observed == [(0, 0.0), (1, 0.5), (0, 0.0)]
+
+
 def test_a_long_reply_is_read_whole_and_logged_cut() -> None:
     reply = "Turn left with speed = 0.6." + " " * TEXT + KEY
     result = decide(lambda: Decision({"action": reply}))
@@ -95,7 +106,7 @@ def test_a_failing_agents_message_is_bounded_and_without_keys_in_all_files_of_a_
     plan = CoursePlan(
         track, segments_of(track, "1"), 1, FOOTPRINTS["limo"], 0, {"name": "limo"}, {"name": "a"}, None, RULES.name
     )
-    (record,) = run_course(plan, LocalTransport(cycle, track), SegmentRunStore(tmp_path))
+    (record,) = run_course(plan, SimulatedDrive(cycle, track).drive, SegmentRunStore(tmp_path))
     assert record.what.startswith("10 failures in a row, the last: HTTP 401 [REDACTED]: x") and len(record.what) <= 500
     files = [file for file in tmp_path.rglob("*") if file.suffix in (".json", ".jsonl")]
     assert len(files) >= 3 and not [file for file in files if KEY in file.read_text("utf-8")]

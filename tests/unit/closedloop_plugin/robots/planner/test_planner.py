@@ -144,7 +144,8 @@ def test_replies_are_interpreted_with_the_hint_of_the_course() -> None:
             return RouteCommand.LEFT, (0.3, 0.2)
 
     agent = ScriptedAgent(lambda request: Decision({"action": "Turn left and accelerate."}))
-    with planning(agent, course=Bend()) as (_, port), connected(port) as vehicle:
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        planner.cycle.hint = Bend()
         vehicle.send_observation(0)
         answer = vehicle.receive()
     assert (
@@ -178,7 +179,7 @@ def test_a_bad_picture_stops_the_vehicle(picture: bytes) -> None:
     with planning(ScriptedAgent(look)) as (planner, port), connected(port) as vehicle:
         vehicle.send_observation(0, picture=picture)
         answer = vehicle.receive()
-        assert "no whole JPEG" in planner.state()["failure"]
+        assert planner.cycle.counts["agent_errors"] == 1
     assert answer is not None and answer[1]["twist"]["vx"] == 0.0
 
 
@@ -229,7 +230,7 @@ def test_a_stop_holds_through_a_new_connection_until_it_is_released() -> None:
     assert len(agent.requests) == 1  # frames during a stop are not passed to the agent
 
 
-OVERTAKEN = "order not sent: overtaken by a stop or a new drive"
+OVERTAKEN = "order not sent: overtaken by a stop"
 
 
 def order(vehicle: VehicleEnd) -> tuple[int, float]:
@@ -306,15 +307,6 @@ def test_a_closed_terminal_does_not_prevent_a_stop() -> None:
     with planning(ScriptedAgent(), journal=PlannerJournal(show=fail)) as (planner, port), connected(port) as vehicle:
         planner.stop("test")
         assert vehicle.receive()[0] == "stop" and planner.state()["latched"] == "test"  # type: ignore[index]
-
-
-def test_without_a_failure_limit_failures_do_not_latch_a_stop() -> None:
-    agent = ScriptedAgent(lambda request: Decision(error="no model"))
-    with planning(agent, failures_max=None) as (planner, port), connected(port) as vehicle:
-        for seq in range(FAILURES_MAX + 1):
-            vehicle.send_observation(seq)
-            assert order(vehicle) == (seq, 0.0)
-        assert planner.state()["latched"] is None and planner.cycle.failures > FAILURES_MAX
 
 
 def test_the_newest_frame_supersedes_one_in_progress() -> None:
@@ -562,41 +554,6 @@ def test_repeated_refusals_do_not_fill_the_disk(tmp_path: Path) -> None:
         journal.event("refused", "not a frame")
     assert journal.counts["refused: not a frame"] == 2500
     assert len((tmp_path / "planner.jsonl").read_text().splitlines()) == 202
-
-
-def test_a_new_drive_restarts_tick_and_time() -> None:
-    agent = ScriptedAgent()
-    with planning(agent) as (planner, port), connected(port) as vehicle:
-        planner.begin("one")
-        vehicle.send_observation(0, 5.0)
-        assert vehicle.receive() is not None
-        planner.begin("two")
-        vehicle.send_observation(1, 9.0)
-        assert vehicle.receive() is not None
-    assert agent.drives == ["start one", "end one", "start two", "end two"]
-    observed = [(a.episode, a.observation.tick, a.observation.time_s) for a in agent.requests]
-    assert observed == [("one", 0, 0), ("two", 0, 0)]
-
-
-def test_frames_from_before_a_new_episode_get_no_order_in_it() -> None:
-    agent = ScriptedAgent()
-    agent.gate.clear()
-    with planning(agent) as (planner, port), connected(port) as vehicle:
-        planner.begin("one")
-        vehicle.send_observation(0)
-        assert agent.thinking.wait(60)
-        vehicle.send_observation(1)
-        until(lambda: planner._waiting)
-        thread = threading.Thread(target=planner.begin, args=["two"])
-        thread.start()
-        assert order(vehicle) == (1, 0.0)  # at once
-        agent.gate.set()
-        thread.join(60)
-        until(lambda: planner.journal.counts[OVERTAKEN])
-        vehicle.send_observation(2)
-        seq, speed = order(vehicle)
-        assert seq == 2 and speed > 0
-    assert [request.episode for request in agent.requests] == ["one", "two"]
 
 
 def test_the_listener_recovers_after_a_failed_accept() -> None:

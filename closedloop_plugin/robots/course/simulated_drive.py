@@ -1,7 +1,7 @@
-"""A course in this process: agent, interpreter and the sandbox's vehicle in simulated time, without ROS and ssh.
+"""Drives the sandbox's vehicle in this process: agent, interpreter and vehicle in simulated time, without ROS and ssh.
 
-Decisions, limits, conversion and vehicle model are the same as through ROS; only the link is left out: no frame is lost
-or late, and decisions take no time. Faster than real time and reproducible.
+Decisions, limits, conversion and vehicle model are those of `ad2 robot plan`; only the link is left out: no frame is
+lost or late, and decisions take no time. Faster than real time and reproducible.
 """
 
 from __future__ import annotations
@@ -25,11 +25,8 @@ REFEREE_STEPS = 2  # the referee checks at 50 Hz, the rate of the true pose thro
 FRAME_S = 0.05  # standing still from the end of a motion to the next frame: one period of a 20 Hz camera
 
 
-class LocalTransport:
+class SimulatedDrive:
     """See the module docstring. `cycle`: the driver, without a started episode."""
-
-    name = "local"
-    judges = True
 
     def __init__(self, cycle: DecisionCycle, track: SandboxTrack, motion_s: float = MOTION_S) -> None:
         self.cycle, self._motion_s = cycle, motion_s
@@ -37,7 +34,7 @@ class LocalTransport:
         self._onboard = cycle.vehicle.to_onboard()
 
     def drive(self, segment: TrackSegment, referee: SegmentReferee, episode: str, seed: int) -> CourseRunTrace:
-        """See CourseTransport.drive."""
+        """Place the vehicle at the segment's start and drive until `referee.end` is set."""
         cycle, scene = self.cycle, self._scene
         start = placement(segment, seed)
         self._put(start)
@@ -62,9 +59,6 @@ class LocalTransport:
         cycle.finish()
         run.trace.counts = dict(cycle.counts - before)
         return run.trace
-
-    def close(self) -> None:
-        """Nothing to end."""
 
     def _put(self, pose: Pose) -> None:
         self._scene.command(_actuation(clamp.stop(self._onboard)))
