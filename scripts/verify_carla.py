@@ -10,6 +10,7 @@ contains no names of your hosts, users or folders. Exit code: 0 no step failed, 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import time
 from pathlib import Path
@@ -34,20 +35,18 @@ def server_of(text: str) -> tuple[str, int]:
     """Host and port of a server that answers; raises ValueError with the remedy if none does."""
     try:
         from closedloop_plugin.carla.maps.from_server import address
-        from closedloop_plugin.carla.servers.probe import ServerProbeOutcome, advice, probe
+        from closedloop_plugin.carla.servers.probe import NO_SERVER, advice, probe
         from lmms_eval_ad2.errors import Ad2Error
     except ImportError as exc:
         raise ValueError(f"{exc}: install this checkout first: pip install -e '.[drive,carla]'") from exc
     try:
         host, port = address(text, "server")
-        found = probe(host, port)
+        found = asyncio.run(probe(host, port))
     except Ad2Error as exc:
         raise ValueError(str(exc)) from None
     if not found.answers:
         image = "; in a container: --image carlasim/carla:0.9.16 in place of --binary"
-        raise ValueError(
-            advice(found) + (image if found.kind is ServerProbeOutcome.NO_SERVER else "") + ". All steps: docs/carla.md"
-        )
+        raise ValueError(advice(found) + (image if found.kind is NO_SERVER else "") + ". All steps: docs/carla.md")
     return host, port
 
 

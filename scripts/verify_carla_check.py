@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import json
 import os
@@ -141,7 +142,7 @@ class Check:
         from closedloop_plugin.carla.servers.probe import probe
 
         until = time.monotonic() + (0.0 if self.gone else 3.0 if self.quick else BACK_S)
-        while not (found := probe(self.host, self.port, 10.0)).answers and time.monotonic() < until:
+        while not (found := asyncio.run(probe(self.host, self.port, 10.0))).answers and time.monotonic() < until:
             time.sleep(1.0)
         self.gone = not found.answers
         return found.answers

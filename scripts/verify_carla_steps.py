@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import platform
@@ -9,12 +10,16 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from verify_carla_check import Check, Failed, Skipped
+
+if TYPE_CHECKING:
+    from closedloop_plugin.carla.servers.probe import ServerProbeResult
 
 PAVEMENT_M = 0.2  # beyond the far edge of the road: behind the kerb
 STANDS_S = 1.0  # without a change of its pose
@@ -38,7 +43,7 @@ def answers(check: Check) -> str:
     from closedloop_plugin.carla.servers.probe import advice, probe
 
     begun = time.monotonic()
-    found = probe(check.host, check.port, 10.0)
+    found = asyncio.run(probe(check.host, check.port, 10.0))
     check.figures["server"] = found.server_version
     if not found.fits:
         raise Failed(advice(found))
@@ -136,26 +141,27 @@ class Hang:
     failed: int = 0
     reason: str = ""
     worst_s: float = 0.0
-    probe: Any = None
+    running: Future[ServerProbeResult] | None = None
     started: float = 0.0
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
 
     def poll(self) -> None:
         """Start a probe, or collect the result of the running one."""
-        from closedloop_plugin.carla.servers.probe import ServerProbe
+        from closedloop_plugin.carla.servers.probe import probe
 
-        if self.probe is None:
+        if self.running is None:
             self.started = time.monotonic()
-            self.probe = ServerProbe(self.check.host, self.check.port, 20.0, simulation=True)
-        elif found := self.probe.answer():
-            self.probe = None
+            request = probe(self.check.host, self.check.port, 20.0, simulation=True)
+            self.running = self.threads.submit(asyncio.run, request)
+        elif self.running.done():
+            found, self.running = self.running.result(), None
             self.worst_s = max(self.worst_s, time.monotonic() - self.started)
             self.answered, self.failed = self.answered + found.answers, self.failed + (not found.answers)
             self.reason = self.reason or ("" if found.answers else found.reason)
 
     def finish(self) -> None:
-        """End the running probe and store the findings in `check`."""
-        if self.probe is not None:
-            self.probe.end()
+        """Store the findings in `check`, without that of a running probe."""
+        self.threads.shutdown(wait=False)
         found = f"{self.answered} answers, {self.failed} failures, {self.worst_s:.1f} s at most"
         self.check.hang = (found, self.reason)
 

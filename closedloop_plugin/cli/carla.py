@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import platform
+import re
+import secrets
 import shlex
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +23,9 @@ from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.carla.servers.lifecycle import CarlaServerStatus
+    from closedloop_plugin.carla.servers.record import CarlaServerRecord
+
+TAIL_LINES = 8
 
 EXAMPLES = """examples:
   ad2 carla up --binary CARLA_0.9.16/CarlaUE4.sh                            one server, on port 2000
@@ -88,35 +95,25 @@ def register(subparsers: Any) -> None:
 
 
 def up(options: CarlaUpOptions) -> int:
-    from closedloop_plugin.carla.servers import lifecycle, spec
+    from closedloop_plugin.carla.servers import lifecycle
     from lmms_eval_ad2.errors import Ad2Error
 
     if not (0 < options.wait < math.inf and 0 < options.hang < math.inf):
         raise Ad2Error("--wait and --hang are seconds above 0")
-    what = {"binary": str(options.binary.expanduser().absolute())} if options.binary else {}
-    if options.image:
-        what.update(image=options.image, engine=options.container_engine)
-    jobs = spec.server_specs(
-        _numbers("--ports", options.ports),
-        _numbers("--gpus", options.gpus),
-        quality=options.quality,
-        extra=_words(options.extra),
-        hang_s=options.hang,
-        **what,
-    )
+    records = server_records(options)
     folder = _folder()
-    lifecycle.up(jobs, folder, options.wait, lambda n, seconds: _progress(n, len(jobs), seconds))
+    lifecycle.up(records, folder, options.wait, lambda n, seconds: _progress(n, len(records), seconds))
     if sys.stderr.isatty():
         print(file=sys.stderr)
-    started = {f"localhost:{job.port}" for job in jobs}
+    started = {record.server_name for record in records}
     found = [s for s in lifecycle.status(folder, (), 10.0) if s.server in started]
     _table(found, folder)
     _print_faults(found, folder, options.wait)
     if any(s.probe.answers for s in found):
         print(f"\n--servers {','.join(s.server for s in found if s.probe.answers)}")
     if options.foreground:
-        return _stay(folder, [job.port for job in jobs])
-    return 0 if len(found) == len(jobs) and all(s.good for s in found) else 1
+        return _stay(folder, [record.port for record in records])
+    return 0 if len(found) == len(records) and all(s.good for s in found) else 1
 
 
 def status(options: CarlaStatusOptions) -> int:
@@ -155,6 +152,32 @@ def _folder() -> Path:
     return data_home() / "carla" / (platform.node() or "localhost")
 
 
+def server_records(options: CarlaUpOptions) -> list[CarlaServerRecord]:
+    """The servers to start, one per port. All options are checked before the first start."""
+    from closedloop_plugin.carla.servers.record import CarlaServerRecord
+    from lmms_eval_ad2.errors import Ad2Error
+
+    ports, gpus = _numbers("--ports", options.ports), _numbers("--gpus", options.gpus)
+    if len(gpus) > 1 and len(gpus) != len(ports):
+        raise Ad2Error(f"--gpus names {len(gpus)} GPUs, --ports {len(ports)} servers; give one GPU, or one for each")
+    _check_ports(ports)
+    if bool(options.binary) == bool(options.image):
+        raise Ad2Error("give what to start: --binary PATH/CarlaUE4.sh, or --image IMAGE (one of them)")
+    what = {"binary": _binary(options.binary)} if options.binary else {}
+    if options.image:
+        what = {"image": _image(options.image, options.container_engine), "engine": options.container_engine}
+    try:
+        extra = tuple(shlex.split(options.extra))
+    except ValueError as exc:
+        raise Ad2Error(f"--extra {options.extra}: not valid shell syntax ({exc})") from None
+    extra = (*([f"-quality-level={options.quality}"] if options.quality else []), *extra)
+    gpu_of = gpus if len(gpus) > 1 else [gpus[0] if gpus else None] * len(ports)
+    return [
+        CarlaServerRecord(port=port, token=secrets.token_hex(16), gpu=gpu, extra=extra, hang_s=options.hang, **what)
+        for port, gpu in zip(ports, gpu_of, strict=True)
+    ]
+
+
 def _numbers(option: str, text: str) -> list[int]:
     from lmms_eval_ad2.errors import Ad2Error
 
@@ -164,13 +187,62 @@ def _numbers(option: str, text: str) -> list[int]:
     return [int(w) for w in words]
 
 
-def _words(extra: str) -> tuple[str, ...]:
+def _check_ports(ports: Sequence[int]) -> None:
+    from closedloop_plugin.carla.servers.processes import ALL_PORTS
     from lmms_eval_ad2.errors import Ad2Error
 
+    if not ports:
+        raise Ad2Error("--ports names no port; expected some, such as 2000,2010")
+    taken: dict[int, int] = {}
+    for port in ports:
+        if not 1024 <= port <= 59535:
+            raise Ad2Error(f"--ports {port}: expected 1024 to 59535 (the traffic manager is +6000)")
+        for offset in ALL_PORTS.values():
+            if (other := taken.setdefault(port + offset, port)) != port or ports.count(port) > 1:
+                raise Ad2Error(
+                    f"--ports {other} and {port} overlap: a server takes P, P+1, P+2 and P+6000; give 2000,2010,2020"
+                )
+
+
+def _binary(binary: Path) -> str:
+    from lmms_eval_ad2.errors import Ad2Error
+
+    file = binary.expanduser().absolute()
+    if not file.is_file():
+        hint = f"; there is {file / 'CarlaUE4.sh'}" if (file / "CarlaUE4.sh").is_file() else ""
+        raise Ad2Error(f"--binary {file}: no such file{hint}; expected CarlaUE4.sh of an unpacked CARLA release")
+    if not os.access(file, os.X_OK):
+        raise Ad2Error(f"--binary {file}: not executable; chmod +x {file}")
+    return str(file)
+
+
+def _image(image: str, engine: str) -> str:
+    """The image, which is present: pulling it takes longer than a server may take to start."""
+    from closedloop_plugin.carla.servers.processes import run_engine
+    from closedloop_plugin.carla.servers.record import COMPOSE_FILE
+    from lmms_eval_ad2.errors import Ad2Error
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./:@-]*", image):
+        raise Ad2Error(f"--image {image}: expected an image's name, such as carlasim/carla:0.9.16")
+    if not COMPOSE_FILE.is_file():
+        raise Ad2Error(f"--image: {COMPOSE_FILE} is missing; it is in the repository: install from a clone (-e)")
+    if not shutil.which(engine):
+        raise Ad2Error(f"--container-engine {engine}: not found on PATH; expected docker or podman, installed")
     try:
-        return tuple(shlex.split(extra))
-    except ValueError as exc:
-        raise Ad2Error(f"--extra {extra}: not valid shell syntax ({exc})") from None
+        run_engine(engine, "compose", "version")
+    except Ad2Error as exc:
+        raise Ad2Error(
+            f"--image needs compose, which {engine} does not have ({exc}); install docker's compose plugin, or "
+            "podman-compose, or start a binary (--binary)"
+        ) from None
+    try:
+        run_engine(engine, "image", "inspect", image)
+    except Ad2Error as exc:
+        raise Ad2Error(
+            f"--image {image}: {engine} does not have it ({exc}); {engine} pull {image}, or see that {engine} "
+            "runs and you may use it"
+        ) from None
+    return image
 
 
 def _progress(answering: int, all_of_them: int, seconds: float) -> None:
@@ -181,9 +253,9 @@ def _progress(answering: int, all_of_them: int, seconds: float) -> None:
 def _row(s: CarlaServerStatus) -> dict[str, Any]:
     row: dict[str, Any] = {"server": s.server, "state": s.state, "good": s.good, "reason": s.probe.reason}
     row |= {"server_version": s.probe.server_version, "client_version": s.probe.client_version}
-    if s.record:
-        entry = asdict(s.record)
-        row["ours"] = {k: entry[k] for k in ("server", "container", "gpu", "restarts", "since", "what", "reason")}
+    if e := s.record:
+        row["ours"] = {k: getattr(e, k) for k in ("container", "gpu", "restarts", "since", "reason")}
+        row["ours"] |= {"server": {"pid": s.pids[0]} if s.pids else None, "what": e.image or e.binary}
     return row
 
 
@@ -195,7 +267,7 @@ def _table(found: Sequence[CarlaServerStatus], folder: Path) -> None:
     for s in found:
         own: tuple[str, ...] = ("not ours", "", "", "", s.probe.server_version, "")
         if e := s.record:
-            process = e.container or (str(e.server.pid) if e.server else "-")
+            process = e.container or (str(s.pids[0]) if s.pids else "-")
             gpu = "-" if e.gpu is None else str(e.gpu)
             own = (process, gpu, _uptime(s), str(e.restarts), s.probe.server_version, str(folder / f"{e.port}.log"))
         rows.append((s.server, s.state, *own))
@@ -211,9 +283,7 @@ def _uptime(s: CarlaServerStatus) -> str:
 
 def _print_faults(found: Sequence[CarlaServerStatus], folder: Path, waited_s: float | None = None) -> None:
     """Print the fault of each server that does not answer or fit, and the remedy."""
-    from closedloop_plugin.carla.servers.lifecycle import tail
     from closedloop_plugin.carla.servers.probe import advice
-    from closedloop_plugin.carla.servers.state import log_file
 
     for s in (s for s in found if not s.good):
         print()
@@ -224,20 +294,27 @@ def _print_faults(found: Sequence[CarlaServerStatus], folder: Path, waited_s: fl
         elif s.record and s.state != "answers":
             late = f", no answer within {waited_s:g} s" if waited_s and s.state == "starting" else ""
             show(f"{s.server}: {s.state}{late}{': ' if s.record.reason else ''}{s.record.reason}; its log ends:")
-            show(tail(log_file(folder, s.record.port)) or "  (nothing)")
+            show(_tail(folder / f"{s.record.port}.log") or "  (nothing)")
             over = s.state in ("failed", "gone")  # no supervisor is running
             remedy = "fix it and start it again with ad2 carla up" if over else "ad2 carla status shows its progress"
             print(f"  {remedy}; ad2 carla down --port {s.record.port} {'removes' if over else 'stops'} it")
 
 
+def _tail(file: Path) -> str:
+    """The last lines of a log, for the terminal."""
+    lines = file.read_text("utf-8", "replace")[-8000:].splitlines() if file.is_file() else []
+    return "\n".join("  " + "".join(c for c in line if c.isprintable())[:200] for line in lines[-TAIL_LINES:])
+
+
 def _stay(folder: Path, ports: Sequence[int]) -> int:
     """Print changes until Ctrl-C or SIGTERM, or until all servers are given up (code 1); then stop them."""
-    from closedloop_plugin.carla.servers import lifecycle, processes, state
+    from closedloop_plugin.carla.servers import lifecycle
+    from closedloop_plugin.carla.servers.record import read
 
     before: dict[int, tuple[str, int]] = {}
     code = 1
     try:
-        while kept := [e for p in ports if (e := state.read(folder, p)) and processes.alive(e.supervisor)]:
+        while kept := [e for p in ports if (e := read(folder, p)) and lifecycle.is_watched(e)]:
             for e in kept:
                 if before.get(e.port) != (e.stage, e.restarts):
                     before[e.port] = (e.stage, e.restarts)

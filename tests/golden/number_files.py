@@ -212,8 +212,7 @@ def onboard(name: str) -> dict[str, Any]:
 
 
 SERVER: dict[str, Any] = {
-    "port": 2000, "token": "0" * 32, "stage": "answers", "supervisor": {"pid": 2, "start": 3, "boot": "ab"},
-    "what": "binary", "server": None, "gpu": None, "engine": "", "container": "", "since": 1.0, "restarts": 0,
+    "port": 2000, "token": "0" * 32, "stage": "answers", "binary": "binary", "gpu": None, "since": 1.0, "restarts": 0,
     "server_version": "0.9.15", "reason": "",
 }  # fmt: skip
 ANSWER: dict[str, Any] = {"ad2_drive": 1, "policy": "official", "error": None, "unparsed": None}

@@ -7,16 +7,15 @@ import random
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.carla.standin import binary, until
-from support.carla.supervised import is_running, kill_supervisor, make_specs, starts, up
+from support.carla.supervised import is_running, kill_supervisor, make_records, server_pids, starts, up
 from support.tiers import seeds
 
-from closedloop_plugin.carla.servers import lifecycle, processes, state
-from closedloop_plugin.carla.servers.state import CarlaServerRecord
+from closedloop_plugin.carla.servers import lifecycle
+from closedloop_plugin.carla.servers.record import CarlaServerRecord, read_all
 
 SERVERS, DEATHS = 3, 6
 PATIENCE_S = 120.0
@@ -34,10 +33,8 @@ def kill_one(carla: Path, entry: CarlaServerRecord, way: str) -> None:
         (carla / "die").touch()
         until(lambda: not (carla / "die").exists())
         return
-    assert entry.server
-    pids = processes.server_processes(entry.server, entry.token)
-    pid = entry.server.pid if way == "script" else next(pid for pid in reversed(starts(carla)) if pid in pids)
-    os.kill(pid, signal.SIGKILL)
+    pids, simulators = server_pids(entry), starts(carla)
+    os.kill(next(pid for pid in pids if (pid in simulators) == (way == "simulator")), signal.SIGKILL)
 
 
 def mentioning(folder: Path) -> list[str]:
@@ -56,14 +53,14 @@ def test_after_many_deaths_all_servers_answer_and_down_leaves_no_process(
 ) -> None:
     carla, dice, killed = tmp_path / "carla", random.Random(seed), seed % SERVERS
     binary(carla)
-    up([replace(spec, backoff_s=0.05) for spec in make_specs(carla, SERVERS)], folder)
+    up(make_records(carla, SERVERS, backoff_s=0.05), folder)
     for death in range(1, DEATHS + 1):
-        kill_one(carla, dice.choice(state.read_all(folder)), dice.choice(["simulator", "script", "exit"]))
-        until(lambda death=death: sum(e.restarts for e in state.read_all(folder)) >= death, PATIENCE_S)
-        until(lambda: all(e.stage == "answers" for e in state.read_all(folder)), PATIENCE_S)
-    for entry in state.read_all(folder)[:killed]:
+        kill_one(carla, dice.choice(read_all(folder)), dice.choice(["simulator", "script", "exit"]))
+        until(lambda death=death: sum(e.restarts for e in read_all(folder)) >= death, PATIENCE_S)
+        until(lambda: all(e.stage == "answers" for e in read_all(folder)), PATIENCE_S)
+    for entry in read_all(folder)[:killed]:
         kill_supervisor(entry)
-    assert len(lifecycle.down(folder)) == SERVERS and state.read_all(folder) == []
+    assert len(lifecycle.down(folder)) == SERVERS and read_all(folder) == []
     assert not any(is_running(pid) for pid in starts(carla))
     until(lambda: not mentioning(carla))  # the supervisors end after their servers
     record_property("deaths of a server", DEATHS)

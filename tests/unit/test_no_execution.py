@@ -19,13 +19,13 @@ FORBIDDEN = {
     "numpy.load", "np.load", "yaml.unsafe_load", "yaml.full_load", "runpy.run_path", "runpy.run_module",
 }  # fmt: skip
 PROCESS = {"subprocess.Popen", "subprocess.run", "subprocess.call", "subprocess.check_call", "subprocess.check_output",
+           "asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell",
            "os.execv", "os.execve", "os.execvp", "os.execvpe", "os.posix_spawn", "os.spawnv"}  # fmt: skip
 # Files that start programs; none takes a word of the command from a reply, a release or a result file.
 STARTS_PROGRAMS = {
     "closedloop_plugin/carla/maps/from_server.py",  # this interpreter
-    "closedloop_plugin/carla/servers/containers.py",  # docker or podman, with the user's options
     "closedloop_plugin/carla/servers/lifecycle.py",
-    "closedloop_plugin/carla/servers/probe.py",
+    "closedloop_plugin/carla/servers/processes.py",  # docker or podman, with the user's options
     "closedloop_plugin/carla/servers/supervisor.py",
     "closedloop_plugin/cli/demo.py",  # ad2
     "closedloop_plugin/cluster/connection.py",  # ray health-check, with the user's address

@@ -6,9 +6,9 @@ interpreter while a server is silent.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -36,32 +36,46 @@ def fetch_town(server: str, folder: Path, *, timeout_s: float = CONNECT_S) -> Pa
     """Write the map of the current town to `folder`/<town>.xodr. `server`: host:port."""
     host, port = address(server)
     require("carla", "to get the map of a CARLA server")
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", CLIENT_SCRIPT, host, str(port), str(timeout_s)],
-            capture_output=True,
-            timeout=timeout_s + EXTRA_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise Ad2Error(
-            f"{server}: no answer in {timeout_s + EXTRA_S:.0f} s; is a CARLA server running there?"
-        ) from None
-    if done.returncode == 3:
-        reason = done.stderr.decode(errors="replace").rsplit("CARLA: ", 1)[-1].strip()
-        raise Ad2Error(f"{server}: no CARLA server answers there ({reason[:160]})")
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        raise Ad2Error(f"{server}: what answers there is no CARLA server (the client died of {name})")
-    name_line, _, text = done.stdout.partition(b"\n")
-    if done.returncode or b"<OpenDRIVE" not in text:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no map in its answer"]
-        raise Ad2Error(f"{server}: could not get the map: {last[0][:200]}")
+    limit_s = timeout_s + EXTRA_S
+    code, out, last = asyncio.run(run_client(CLIENT_SCRIPT, host, port, str(timeout_s), limit_s=limit_s))
+    if code is None:
+        raise Ad2Error(f"{server}: no answer in {limit_s:.0f} s; is a CARLA server running there?")
+    if code == 3:
+        raise Ad2Error(f"{server}: no CARLA server answers there ({last.rpartition('CARLA: ')[2].strip()[:160]})")
+    if code < 0:
+        raise Ad2Error(f"{server}: {died_of(code)}")
+    name_line, _, text = out.partition(b"\n")
+    if code or b"<OpenDRIVE" not in text:
+        raise Ad2Error(f"{server}: could not get the map: {last[:200] or 'no map in its answer'}")
     town = re.sub(r"[^A-Za-z0-9_-]", "_", name_line.decode(errors="replace").rsplit("/", 1)[-1]) or "town"
     file = Path(folder) / f"{town}.xodr"
-    with atomic_write(file) as out:
-        out.write(text.decode(errors="replace"))
+    with atomic_write(file) as out_file:
+        out_file.write(text.decode(errors="replace"))
     return file
+
+
+async def run_client(script: str, host: str, port: int, *words: str, limit_s: float) -> tuple[int | None, bytes, str]:
+    """Run a script with the client; its arguments are host, port and words. A cancelled run leaves no process.
+
+    Returns (exit code, output, last line of its errors); the code is None if it has not finished within `limit_s`.
+    """
+    pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    command = (sys.executable, "-c", script, host, str(port), *words)
+    process = await asyncio.create_subprocess_exec(*command, stdin=null, stdout=pipe, stderr=pipe)
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), limit_s)
+    except TimeoutError:
+        return None, b"", ""
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode, out, err.decode(errors="replace").strip().rpartition("\n")[2]
+
+
+def died_of(code: int) -> str:
+    """Message about a client that died of a signal. `code`: its exit code, below 0."""
+    return f"what answers there is no CARLA server: the client died of {signal.Signals(-code).name}"
 
 
 def release(version: str) -> tuple[int, ...] | None:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
 import platform
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from closedloop_plugin.carla.servers import containers, processes, state
-from closedloop_plugin.carla.servers.probe import ServerProbe, ServerProbeResult, client_version
-from closedloop_plugin.carla.servers.spec import CarlaServerSpec, taken
-from closedloop_plugin.carla.servers.state import CarlaServerRecord
-from closedloop_plugin.carla.servers.supervisor import GRACE_S
+from closedloop_plugin.carla.maps.from_server import address
+from closedloop_plugin.carla.servers.probe import ServerProbeResult, client_version, probe
+from closedloop_plugin.carla.servers.processes import ALL_PORTS, ENGINE_S, GRACE_S, TOKEN, end, running, taken
+from closedloop_plugin.carla.servers.record import CarlaServerRecord, read, read_all
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.lock import try_lock
 
 POLL_S = 0.2
-TAIL_LINES = 8
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class CarlaServerStatus:
     state: str  # for the table
     probe: ServerProbeResult
     record: CarlaServerRecord | None = None
+    pids: tuple[int, ...] = ()
 
     @property
     def good(self) -> bool:
@@ -38,8 +39,8 @@ class CarlaServerStatus:
 
 
 def up(
-    specs: Sequence[CarlaServerSpec], folder: Path, wait_s: float, on_wait: Callable[[int, float], None]
-) -> list[CarlaServerRecord]:
+    records: Sequence[CarlaServerRecord], folder: Path, wait_s: float, on_wait: Callable[[int, float], None]
+) -> None:
     """Start a supervisor for each, and wait until all answer or are given up, or `wait_s` is over.
 
     `on_wait` is called with the number of answering servers and the elapsed seconds. On an interruption or error all
@@ -48,167 +49,123 @@ def up(
     if platform.system() != "Linux":
         raise Ad2Error("ad2 carla up starts servers on Linux only; start your own and pass it: --servers host:port")
     client_version()
-    for spec in specs:
-        _check_free(spec, folder)
-    if specs[0].image:
-        containers.check_image(specs[0].engine, specs[0].image)
+    for record in records:
+        _check_free(record.port, folder)
     started: dict[int, subprocess.Popen[bytes]] = {}
     try:
-        for spec in specs:
-            started[spec.port] = supervise(spec, folder)
-        return _wait(started, folder, wait_s, on_wait)
+        for record in records:
+            started[record.port] = supervise(record, folder)
+        _wait(started, folder, wait_s, on_wait)
     except BaseException:
-        for process in started.values():
-            process.terminate()
-        for process in started.values():
-            process.wait()
+        down(folder, started)
         raise
 
 
-def _check_free(spec: CarlaServerSpec, folder: Path) -> None:
-    record = state.read(folder, spec.port)
-    if record and processes.alive(record.supervisor) and record.stage != "failed":
+def _check_free(port: int, folder: Path) -> None:
+    record = read(folder, port)
+    if record and record.stage != "failed" and is_watched(record):
         raise Ad2Error(
-            f"port {spec.port}: one of your servers uses it (ad2 carla status); to restart it: "
-            f"ad2 carla down --port {spec.port}"
+            f"port {port}: one of your servers uses it (ad2 carla status); to restart it: ad2 carla down --port {port}"
         )
-    if record and _is_running(record):
+    if record and (running(record.token) or record.has_container()):
         raise Ad2Error(
-            f"port {spec.port}: one of your servers runs there without its supervisor, which was killed; "
-            f"ad2 carla down --port {spec.port} ends it"
+            f"port {port}: one of your servers runs there without its supervisor, which was killed; "
+            f"ad2 carla down --port {port} ends it"
         )
-    if reason := taken(spec.port, traffic_manager=True):
+    if reason := taken(port, ALL_PORTS):
         raise Ad2Error(f"{reason}; choose another with --ports, or end that process (ss -ltnp shows it)")
 
 
-def supervise(spec: CarlaServerSpec, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a supervisor. Only the supervisor writes its files in `folder`, once it holds the lock."""
+def supervise(record: CarlaServerRecord, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a supervisor, which inherits the lock of its port."""
     folder.mkdir(parents=True, exist_ok=True)
-    with _error_file(folder, spec.port).open("wb") as out:
-        return subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "closedloop_plugin.carla.servers",
-                str(folder.absolute()),
-                json.dumps(spec.to_json()),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(p).absolute()) for p in sys.path if p)},
-            cwd=folder,
-        )
+    log = folder / f"{record.port}.log"
+    with (folder / f"{record.port}.lock").open("w") as lock:
+        if not try_lock(lock):
+            raise Ad2Error(f"port {record.port}: another supervisor is running")
+        if log.exists():
+            log.replace(log.with_suffix(".log.1"))
+        record.write(folder)
+        path = os.pathsep.join(str(Path(p).absolute()) for p in sys.path if p)
+        command = [sys.executable, "-m", "closedloop_plugin.carla.servers.supervisor", str(folder.absolute())]
+        with log.open("ab") as out:
+            return subprocess.Popen(
+                [*command, str(record.port)], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+                cwd=folder,
+                env={**os.environ, TOKEN: record.supervisor, "PYTHONPATH": path}, pass_fds=[lock.fileno()],
+            )  # fmt: skip
 
 
 def _wait(
     started: dict[int, subprocess.Popen[bytes]], folder: Path, wait_s: float, on_wait: Callable[[int, float], None]
-) -> list[CarlaServerRecord]:
-    started_at = time.monotonic()
-    while True:
-        found: list[CarlaServerRecord] = []
-        for port, process in started.items():
-            gone = process.poll() is not None  # before reading, so that its last record is read
-            record = state.read(folder, port)
-            if record and record.supervisor.pid == process.pid:
-                found.append(record)
-            elif gone:
-                raise Ad2Error(f"the supervisor of port {port} ended:\n{tail(_error_file(folder, port))}")
-        answering = sum(e.stage == "answers" for e in found)
-        on_wait(answering, time.monotonic() - started_at)
-        settled = sum(e.stage in ("answers", "failed") for e in found)
-        if settled == len(started) or (time.monotonic() - started_at > wait_s and len(found) == len(started)):
-            return found
+) -> None:
+    started_at, stages = time.monotonic(), [""]
+    while not all(stage in ("answers", "failed") for stage in stages):
+        gone = {port for port, process in started.items() if process.poll() is not None}  # before its last record
+        records = {port: read(folder, port) for port in started}
+        stages = [record.stage if record else "" for record in records.values()]
+        for port in gone:
+            if (record := records[port]) is None or record.stage != "failed":
+                raise Ad2Error(f"the supervisor of port {port} ended; see {folder / f'{port}.log'}")
+        elapsed_s = time.monotonic() - started_at
+        on_wait(stages.count("answers"), elapsed_s)
+        if elapsed_s > wait_s and all(record and record.since for record in records.values()):
+            return
         time.sleep(POLL_S)
 
 
 def status(folder: Path, others: Sequence[str], timeout_s: float) -> list[CarlaServerStatus]:
     """Status of our servers and of those at `others` (host:port), probed in parallel."""
-    from closedloop_plugin.carla.maps.from_server import address
+    records = {record.server_name: record for record in read_all(folder)}
+    places = [address(server, "--servers") for server in dict.fromkeys((*records, *others))]
 
-    records = {record.server_name: record for record in state.read_all(folder)}
-    addresses = {server: address(server, "--servers") for server in (*records, *others)}
-    probes = {server: ServerProbe(*where, timeout_s, simulation=True) for server, where in addresses.items()}
-    found: list[CarlaServerStatus] = []
-    for server, probe_ in probes.items():
-        while (answer := probe_.answer(wait_s=1.0)) is None:
-            pass
-        record = records.get(server)
-        found.append(CarlaServerStatus(server, _state_of(record, answer), answer, record))
-    return found
+    async def probe_all() -> list[ServerProbeResult]:
+        return await asyncio.gather(*(probe(*place, timeout_s, simulation=True) for place in places))
+
+    found = [(answer, records.get(answer.server)) for answer in asyncio.run(probe_all())]
+    return [
+        CarlaServerStatus(answer.server, _state_of(e, answer), answer, e, tuple(running(e.token)) if e else ())
+        for answer, e in found
+    ]
 
 
 def _state_of(record: CarlaServerRecord | None, answer: ServerProbeResult) -> str:
     """State of a server, for the table."""
     if record is None:
-        return answer.kind.value
-    if processes.alive(record.supervisor):
+        return answer.kind
+    if is_watched(record):
         if record.stage in ("restarting", "failed"):
             return record.stage  # an answer on its port is not from our server
-        return "answers" if answer.answers else record.stage.replace("answers", answer.kind.value)
-    if _is_running(record):
+        return "answers" if answer.answers else record.stage.replace("answers", answer.kind)
+    if running(record.token) or record.has_container():
         return "unwatched"  # its supervisor was killed
     return "failed" if record.stage == "failed" else "gone"
 
 
+def is_watched(record: CarlaServerRecord) -> bool:
+    """Whether its supervisor is running."""
+    return bool(running(record.supervisor))
+
+
 def down(folder: Path, ports: Collection[int] | None = None) -> list[str]:
-    """End our servers, or those on `ports`; returns a line for each with the ended process or container.
+    """End our servers, or those on `ports`; returns a line for each with the ended processes or container.
 
     Ad2Error lists servers that could not be ended, after all others have been.
     """
-    records = [e for e in state.read_all(folder) if ports is None or e.port in ports]
-    watched = [processes.alive(record.supervisor) for record in records]
-    for record in records:  # in parallel: each takes seconds
-        processes.terminate(record.supervisor)
-    lines, errors = [], []
-    for record, had_supervisor in zip(records, watched, strict=True):
-        try:
-            lines.append(_down(folder, record, had_supervisor))
-        except Ad2Error as exc:
-            errors.append(f"{record.server_name}: {exc}")
-    if errors:
-        raise Ad2Error("; ".join([*errors, *lines]))
+    records = [record for record in read_all(folder) if ports is None or record.port in ports]
+    with ThreadPoolExecutor(max_workers=len(records) or 1) as pool:  # each takes seconds
+        jobs = [pool.submit(_down, folder, record) for record in records]
+    lines = [f"{r.server_name}: {job.exception() or job.result()}" for r, job in zip(records, jobs, strict=True)]
+    if any(job.exception() for job in jobs):
+        raise Ad2Error("; ".join(lines))
     return lines
 
 
-def _down(folder: Path, record: CarlaServerRecord, watched: bool) -> str:
-    processes.wait_for(record.supervisor, GRACE_S + 2 * containers.ANSWER_S)
-    current = state.read(folder, record.port)  # it may have been restarted since
-    what = f"{record.server_name}: "
-    if current is None:
-        return what + (f"ended {_description(record)}" if watched else "had ended already")
-    ended = (
-        [f"container {current.container}"]
-        if current.container and containers.end(current.engine, current.container)
-        else []
-    )
-    ended += [f"process {pid}" for pid in processes.end(current.server, current.token, GRACE_S)]
-    state.remove(folder, record.port)
-    return what + (f"ended {', '.join(ended)}" if ended else "no process of it was running")
-
-
-def _description(record: CarlaServerRecord) -> str:
-    if record.container:
-        return f"container {record.container}"
-    return f"process {record.server.pid} ({record.what})" if record.server else f"its supervisor ({record.what})"
-
-
-def _is_running(record: CarlaServerRecord) -> bool:
-    if processes.server_processes(record.server, record.token):
-        return True
-    return bool(record.container) and containers.exists(record.engine, record.container)
-
-
-def _error_file(folder: Path, port: int) -> Path:
-    return folder / f"{port}.fault"
-
-
-def tail(file: Path) -> str:
-    """The last lines of a log, for the terminal."""
-    if not file.is_file():
-        return ""
-    with file.open("rb") as handle:
-        handle.seek(max(0, file.stat().st_size - 8000))
-        lines = handle.read().decode(errors="replace").splitlines()
-    return "\n".join("  " + "".join(c for c in line if c.isprintable())[:200] for line in lines[-TAIL_LINES:])
+def _down(folder: Path, record: CarlaServerRecord) -> str:
+    pids = running(record.token)
+    container = f"container {record.container}" if record.has_container() else ""
+    supervisors = end(record.supervisor, GRACE_S + 2 * ENGINE_S)  # it ends its server
+    record.end_server()
+    (folder / f"{record.port}.json").unlink(missing_ok=True)
+    what = container or ", ".join(f"process {pid}" for pid in pids) or ("its supervisor" if supervisors else "")
+    return f"ended {what}" if what else "no process of it was running"

@@ -238,7 +238,7 @@ def _routes(folder: Path, text: str) -> Reader:
 def _ours() -> SimpleNamespace:
     """All product names of this section: readers that no short command calls."""
     from closedloop_plugin.carla.leaderboard_agent import ad2_link
-    from closedloop_plugin.carla.servers import state
+    from closedloop_plugin.carla.servers import record
     from closedloop_plugin.cli.drive.selection import values_of
     from closedloop_plugin.interpreters.parsing.controls import read_cng
     from closedloop_plugin.maps.towns.reference_line import number
@@ -268,7 +268,7 @@ def _ours() -> SimpleNamespace:
         read_robot=read_robot,
         read_latency=read_latency,
         read_chat=read_chat,
-        read_server=state.read,
+        read_server=record.read,
         read_spec_object=first_object,
         Distance=Distance,
         check_values=check_values,

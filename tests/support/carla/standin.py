@@ -36,13 +36,13 @@ def until(condition: Callable[[], T], bound_s: float = 60.0) -> T:
 
 def free_ports(number: int = 1) -> list[int]:
     """Ports that are free and were not returned before, here or in another pytest worker: they are bound only later."""
-    from closedloop_plugin.carla.servers.spec import taken
+    from closedloop_plugin.carla.servers.processes import ALL_PORTS, taken
 
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % WORKERS
     found: list[int] = []
     while len(found) < number:
         port = 12000 + 4 * (worker + WORKERS * random.SystemRandom().randrange(1500 // WORKERS))
-        if port not in _returned and not taken(port, traffic_manager=True):
+        if port not in _returned and not taken(port, ALL_PORTS):
             found.append(port)
             _returned.add(port)
     return found
@@ -130,18 +130,39 @@ def _serve(folder: Path, words: list[str]) -> None:
     sys.exit(7)
 
 
-def _container(folder: Path, words: list[str]) -> int:
-    """`docker run`: the process is not a child of the client, has another environment, and outlives the client."""
+def _compose(folder: Path, words: list[str]) -> int:
+    """`docker compose -p NAME -f FILE up|ps|down`, and `compose version`, with one service.
+
+    The container is not a child of `up`, has another environment, and outlives it.
+    """
+    import re
+    import shlex
     import subprocess
 
-    name = words[words.index("--name") + 1]
-    (folder / "run").write_text(" ".join(words))
-    call = [sys.executable, "-S", "-E", __file__, "server", str(folder), *words[words.index("CarlaUE4.sh") + 1 :]]
-    child = subprocess.Popen(call, env={}, start_new_session=True)
-    (folder / f"{name}.container").write_text(str(child.pid))
-    child.wait()
-    (folder / f"{name}.container").unlink(missing_ok=True)
-    return 137
+    if words == ["version"]:
+        if (folder / "no compose").exists():
+            print("docker: unknown command: docker compose", file=sys.stderr)
+            return 1
+        return 0
+    name, compose_file, what = words[1], words[3], words[4]
+    file = folder / f"{name}.container"
+    pid = int(_text(file) or 0)
+    if what == "ps":
+        print(name if pid and _alive(pid) else "")
+    elif what == "down" and pid and _alive(pid):
+        os.kill(pid, 9)
+        until(lambda: not _alive(pid))
+    elif what == "up":
+        text = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda m: os.environ.get(m[1]) or m[2], Path(compose_file).read_text())
+        (folder / "run").write_text(text)
+        (command,) = re.findall(r"^ *command: (.*)$", text, re.MULTILINE)
+        call = [sys.executable, "-S", "-E", __file__, "server", str(folder), *shlex.split(command)[2:]]
+        child = subprocess.Popen(call, env={}, start_new_session=True)
+        file.write_text(str(child.pid))
+        child.wait()
+        file.unlink(missing_ok=True)
+        return 137
+    return 0
 
 
 def _alive(pid: int) -> bool:
@@ -161,16 +182,7 @@ def _engine(folder: Path, words: list[str]) -> int:
         if (here := words[2] == "carlasim/carla:0.9.16") is False:
             print("No such image", file=sys.stderr)
         return 0 if here else 1
-    if words[0] == "run":
-        return _container(folder, words)
-    files = {f.stem: int(text) for f in folder.glob("*.container") if (text := _text(f))}
-    if words[0] == "ps":
-        print("\n".join(name for name, pid in files.items() if _alive(pid)))
-        return 0
-    if words[-1] in files and _alive(pid := files[words[-1]]):
-        os.kill(pid, 9)
-        until(lambda: not _alive(pid))
-    return 0
+    return _compose(folder, words[1:]) if words[0] == "compose" else 0
 
 
 if __name__ == "__main__":

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 from pathlib import Path
+from typing import Any
 
 from support.carla.standin import free_ports, until
 
-from closedloop_plugin.carla.servers import lifecycle, processes
-from closedloop_plugin.carla.servers.spec import CarlaServerSpec, server_specs
-from closedloop_plugin.carla.servers.state import CarlaServerRecord
+from closedloop_plugin.carla.servers import lifecycle
+from closedloop_plugin.carla.servers.processes import running
+from closedloop_plugin.carla.servers.record import CarlaServerRecord, read
 
 BACKOFF_S = 0.2
 
 
-def make_specs(carla: Path, number: int = 1, **more: float) -> list[CarlaServerSpec]:
-    return server_specs(free_ports(number), [], binary=str(carla / "CarlaUE4.sh"), backoff_s=BACKOFF_S, **more)
+def make_record(**values: Any) -> CarlaServerRecord:
+    return CarlaServerRecord(**{"port": 2000, "token": secrets.token_hex(16), "backoff_s": BACKOFF_S, **values})
 
 
-def up(specs: list[CarlaServerSpec], folder: Path, wait_s: float = 60.0) -> list[CarlaServerRecord]:
-    return lifecycle.up(specs, folder, wait_s, lambda answering, seconds: None)
+def make_records(carla: Path, number: int = 1, **values: Any) -> list[CarlaServerRecord]:
+    """Servers on free ports, with the stand-in in the folder `carla`."""
+    what = {"binary": str(carla / "CarlaUE4.sh"), **values}
+    return [make_record(port=port, **what) for port in free_ports(number)]
+
+
+def up(records: list[CarlaServerRecord], folder: Path, wait_s: float = 60.0) -> list[CarlaServerRecord]:
+    """Start servers; returns their records after the wait."""
+    lifecycle.up(records, folder, wait_s, lambda answering, seconds: None)
+    return [record for asked in records if (record := read(folder, asked.port))]
 
 
 def starts(carla: Path) -> list[int]:
@@ -29,11 +39,19 @@ def starts(carla: Path) -> list[int]:
     return [int(line.split()[0]) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def kill_supervisor(entry: CarlaServerRecord) -> None:
-    os.kill(entry.supervisor.pid, signal.SIGKILL)
-    until(lambda: not processes.alive(entry.supervisor))
+def server_pids(record: CarlaServerRecord) -> list[int]:
+    return running(record.token)
+
+
+def kill_supervisor(record: CarlaServerRecord) -> None:
+    for pid in running(record.supervisor):
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not lifecycle.is_watched(record))
 
 
 def is_running(pid: int) -> bool:
-    found = processes.identity_of(pid)
-    return found is not None and processes.alive(found)
+    """Whether a process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -9,10 +10,23 @@ import pytest
 from support.carla.standin import answering, free_ports
 from support.closedloop.time_limits import with_growing_limits
 
-from closedloop_plugin.carla.servers.probe import ServerProbeOutcome, ServerProbeResult, advice, client_version, probe
+from closedloop_plugin.carla.servers.probe import (
+    ANSWERS,
+    FOREIGN,
+    NO_SERVER,
+    SILENT,
+    ServerProbeResult,
+    advice,
+    client_version,
+)
+from closedloop_plugin.carla.servers.probe import probe as probe_once
 
 Server = Callable[[str], int]
 ENOUGH_S = 60.0  # for servers that answer or refuse at once
+
+
+def probe(host: str, port: int, timeout_s: float, *, simulation: bool = False) -> ServerProbeResult:
+    return asyncio.run(probe_once(host, port, timeout_s, simulation=simulation))
 
 
 @pytest.fixture
@@ -24,7 +38,7 @@ def server() -> Iterator[Server]:
 @pytest.mark.integration
 def test_a_server_of_the_clients_release_fits(server: Server) -> None:
     found = probe("127.0.0.1", server("0.9.16"), ENOUGH_S)
-    assert (found.kind, found.server_version, found.fits) == (ServerProbeOutcome.ANSWERS, "0.9.16", True)
+    assert (found.kind, found.server_version, found.fits) == (ANSWERS, "0.9.16", True)
     assert found.client_version == client_version() == "0.9.16"
     assert advice(found) == ""
 
@@ -41,22 +55,22 @@ def test_a_server_of_another_release_answers_and_does_not_fit(server: Server) ->
 @pytest.mark.integration
 def test_a_foreign_protocol_aborts_only_the_probe_process(server: Server) -> None:
     found = probe("127.0.0.1", server("http"), ENOUGH_S)
-    assert found.kind is ServerProbeOutcome.FOREIGN and "SIGABRT" in found.reason
+    assert found.kind == FOREIGN and "SIGABRT" in found.reason
     assert "-carla-rpc-port" in advice(found)
 
 
 @pytest.mark.integration
 def test_a_silent_server_is_distinguished_from_a_closed_port(server: Server) -> None:
     silent = probe("127.0.0.1", server("hang"), 0.5)
-    assert silent.kind is ServerProbeOutcome.SILENT and "time-out" in silent.reason and "restart" in advice(silent)
+    assert silent.kind == SILENT and "time-out" in silent.reason and "restart" in advice(silent)
     (port,) = free_ports()
     closed = probe("127.0.0.1", port, ENOUGH_S)
-    assert closed.kind is ServerProbeOutcome.NO_SERVER and f"--ports {port}" in advice(closed)
+    assert closed.kind == NO_SERVER and f"--ports {port}" in advice(closed)
 
 
 @pytest.mark.integration
 def test_an_unknown_host_counts_as_no_server() -> None:
-    assert probe("no.such.host.invalid", 2000, ENOUGH_S).kind is ServerProbeOutcome.NO_SERVER
+    assert probe("no.such.host.invalid", 2000, ENOUGH_S).kind == NO_SERVER
 
 
 @pytest.mark.integration
@@ -66,7 +80,7 @@ def test_a_hanging_simulation_behind_an_answering_network_thread_is_silent(serve
     found = with_growing_limits(
         lambda limit_s: probe("127.0.0.1", port, limit_s, simulation=True), lambda p: not p.server_version
     )
-    assert found.kind is ServerProbeOutcome.SILENT and found.server_version == "0.9.16"
+    assert found.kind == SILENT and found.server_version == "0.9.16"
     assert "its simulation does not" in found.reason
     assert probe("127.0.0.1", server("0.9.16"), ENOUGH_S, simulation=True).fits
 
@@ -88,14 +102,14 @@ def test_a_hostile_version_is_reduced_to_printable_ascii(server: Server) -> None
     ],
 )
 def test_every_version_mismatch_has_advice(server_version: str, says: str) -> None:
-    assert says in advice(ServerProbeResult("h:2000", ServerProbeOutcome.ANSWERS, server_version, "0.9.16"))
+    assert says in advice(ServerProbeResult("h:2000", "0.9.16", ANSWERS, server_version=server_version))
 
 
 @pytest.mark.parametrize("build", ["0.9.16", "0.9.16-dirty", "0.9.16-3-gabc"])
 def test_a_build_of_the_same_release_fits(build: str) -> None:
-    assert ServerProbeResult("h:2000", ServerProbeOutcome.ANSWERS, build, "0.9.16").fits
+    assert ServerProbeResult("h:2000", "0.9.16", ANSWERS, server_version=build).fits
 
 
 @pytest.mark.parametrize("other", ["0.9.161", "0.9.1", "10.9.16", "", "x"])
 def test_a_version_that_only_looks_alike_does_not_fit(other: str) -> None:
-    assert not ServerProbeResult("h:2000", ServerProbeOutcome.ANSWERS, other, "0.9.16").fits
+    assert not ServerProbeResult("h:2000", "0.9.16", ANSWERS, server_version=other).fits

@@ -1,20 +1,20 @@
-"""Identification of our processes; no other process is signalled."""
+"""Processes of a server by their token (no other process is signalled), its ports, and container engines."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
-from support.carla.standin import until
+from support.carla.standin import free_ports, until
 
 from closedloop_plugin.carla.servers import processes
-from closedloop_plugin.carla.servers.processes import ProcessIdentity
+from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 
@@ -42,41 +42,14 @@ def spawn(children: list[Child], code: str, token: str = "", *arguments: str) ->
     return child
 
 
-def identity(child: Child) -> ProcessIdentity:
-    found = processes.identity_of(child.pid)
-    assert found
-    return found
-
-
-def test_an_identity_matches_only_one_process(spawned: list[Child]) -> None:
-    child = spawn(spawned, WAITS)
-    recorded = identity(child)
-    assert processes.alive(recorded) and identity(child) == recorded
-    assert not processes.alive(replace(recorded, start=recorded.start - 1))
-    assert not processes.alive(replace(recorded, boot="another"))
-    child.kill()
-    until(lambda: not processes.alive(recorded))
-    assert identity(child) == recorded  # a zombie holds its pid
-    child.wait()
-    assert processes.identity_of(child.pid) is None
-
-
-def test_a_reused_pid_is_never_signalled(spawned: list[Child]) -> None:
-    child = spawn(spawned, WAITS)
-    before = replace(identity(child), start=identity(child).start - 1)
-    assert processes.end(before, secrets.token_hex(16), 0.0) == []
-    processes.terminate(before)
-    processes.wait_for(before, 0.0)
-    assert child.poll() is None
-
-
-def test_only_processes_with_the_token_or_in_the_leaders_session_are_ours(spawned: list[Child]) -> None:
+def test_only_processes_with_the_token_are_ended(spawned: list[Child]) -> None:
     token = secrets.token_hex(16)
     server, other = spawn(spawned, WAITS, token), spawn(spawned, WAITS, secrets.token_hex(16))
-    assert processes.server_processes(None, token) == [server.pid]
-    assert processes.end(None, token, 5.0) == [server.pid]
+    assert processes.running(token) == [server.pid]
+    assert processes.end(f"{token}-supervisor") == []
+    assert processes.end(token) == [server.pid]
+    assert processes.running(token) == []  # a zombie does not count
     assert server.wait() == -signal.SIGTERM and other.poll() is None
-    assert processes.server_processes(identity(other), token) == [other.pid]  # in the leader's session
 
 
 FORKS = f"""
@@ -91,10 +64,29 @@ child.wait()
 def test_the_children_of_a_dead_leader_are_found_and_ended(apart: list[str], spawned: list[Child]) -> None:
     token = secrets.token_hex(16)
     script = spawn(spawned, FORKS, token, *apart)
-    leader = identity(script)
-    (simulator,) = until(lambda: [p for p in processes.server_processes(leader, token) if p != script.pid])
+    (simulator,) = until(lambda: [p for p in processes.running(token) if p != script.pid])
     script.kill()
     script.wait()
-    assert processes.server_processes(leader, token) == [simulator]
-    assert processes.end(leader, token, 0.3) == [simulator]  # it ignores SIGTERM
-    assert processes.server_processes(leader, token) == []
+    assert processes.running(token) == [simulator]
+    assert processes.end(token, 0.3) == [simulator]  # it ignores SIGTERM
+    assert processes.running(token) == []
+
+
+@pytest.mark.parametrize(
+    ("offset", "role"), [(0, "RPC"), (1, "streaming"), (2, "secondary"), (6000, "traffic manager")]
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_port_in_use_is_reported_with_its_role(offset: int, role: str, host: str) -> None:
+    (port,) = free_ports()
+    with socket.create_server((host, port + offset)):
+        assert role in processes.taken(port, processes.ALL_PORTS)
+        assert bool(processes.taken(port, processes.SERVER_PORTS)) == (offset < 6000)
+    assert processes.taken(port, processes.ALL_PORTS) == ""
+
+
+def test_an_engine_that_is_missing_or_fails_is_one_error() -> None:
+    with pytest.raises(Ad2Error, match=r"^no-such-engine: .*No such file"):
+        processes.run_engine("no-such-engine", "ps")
+    with pytest.raises(Ad2Error, match=r"^sh -c: two$"):
+        processes.run_engine("sh", "-c", "echo one >&2; echo two >&2; exit 3")
+    assert processes.run_engine("echo", "box") == "box\n"
