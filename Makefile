@@ -1,6 +1,7 @@
 # demo: install and run the sample     check: lint and types     bench: benchmarks, as ratios     results: docs/results
 # quick: unit tests, about a minute     test: every feature once, 10 minutes on two cores
-# verify: kill tests, real-time tests, servers, full fuzzing, 25 minutes   soak: large counts, 35 minutes
+# verify: goldens, kill tests, real-time tests, servers, full fuzzing, 30 minutes   soak: large counts, 40 minutes
+# coverage: lines and branches of test and verify, to tests/golden/coverage.json
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
@@ -10,7 +11,7 @@ export HF_HUB_OFFLINE := 1
 
 # decord, which lmms-eval's class of the demo's model imports, has no wheels for ARM; there the demo leaves the model out.
 DEMO_EXTRAS := drive$(if $(filter x86_64,$(shell uname -m)),$(strip ,)models)
-.PHONY: demo quick test verify soak check check-latest bench results clean
+.PHONY: demo quick test verify soak coverage check check-latest bench results clean
 demo: $(VENV)/.installed
 	$(VENV)/bin/ad2 demo --out runs/demo
 
@@ -23,17 +24,30 @@ test: $(VENV)/.installed-dev
 	$(PY) $(PYTEST) --reruns 1 -rR -m "not system and not soak"
 
 verify: $(VENV)/.installed-dev
+	$(PY) scripts/golden.py compare
 	AD2_TEST_TIER=verify $(PY) $(PYTEST) --reruns 1 -rR -m "system or soak or hypothesis"
 
 soak: $(VENV)/.installed-dev
+	$(PY) scripts/golden.py compare --soak
 	AD2_TEST_TIER=soak $(PY) $(PYTEST) -o timeout=7200 -m "soak or hypothesis"
+
+# Processes that tests start are measured too. Not in the lock: no test needs it. Failing tests do not stop it.
+COVERAGE := -m coverage run --rcfile=tests/golden/coveragerc
+coverage: $(VENV)/.installed-dev
+	$(PY) -m uv pip install --python $(PY) "coverage>=7.10,<8"
+	$(PY) -m coverage erase --rcfile=tests/golden/coveragerc
+	-$(PY) $(COVERAGE) $(PYTEST) --reruns 1 -m "not system and not soak"
+	-AD2_TEST_TIER=verify $(PY) $(COVERAGE) $(PYTEST) --reruns 1 -m "system or soak or hypothesis"
+	$(PY) -m coverage combine --rcfile=tests/golden/coveragerc
+	$(PY) -m coverage json --rcfile=tests/golden/coveragerc -o .coverage.json
+	$(PY) scripts/coverage_by_package.py .coverage.json
 
 check: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m mypy benchmarks
-	MYPYPATH=scripts $(PY) -m mypy $(addprefix scripts/,install.py lock.py check_latest.py check_macos.py check_spice.py device_check.py exit_code.py licences.py lmms_eval_api.py process_memory.py stages.py first_hour.py first_hour_checks.py host_tests.py learn.py learn_spread.py learned_seed.py marked_blocks.py ship_model.py world_scores.py)
+	MYPYPATH=scripts $(PY) -m mypy $(addprefix scripts/,install.py lock.py check_latest.py check_macos.py check_spice.py coverage_by_package.py device_check.py exit_code.py licences.py lmms_eval_api.py process_memory.py stages.py first_hour.py first_hour_checks.py host_tests.py learn.py learn_spread.py learned_seed.py marked_blocks.py ship_model.py world_scores.py)
 
 # installs the newest versions into .venv-latest, without the bounds of setup.cfg, and runs `make quick` there
 check-latest: $(VENV)/.installed-dev
@@ -65,4 +79,4 @@ $(VENV)/.installed-dev: $(FILES)
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .venv-latest runs build dist *.egg-info
+	rm -rf $(VENV) .venv-latest runs build dist *.egg-info .coverage*

@@ -1,16 +1,14 @@
-"""Names in a Scenic program after `from MODULE import *`, written to NAMES_OUT by the program of scenarios_names.
+"""Names in a Scenic program after `from MODULE import *`, written to NAMES_OUT by the program of functions.py.
 
-Imported by that program, so it runs where users' programs run. NAMES_PARTS and NAMES_PYTHON are the modules to inspect.
+Imported by that program, so it runs where users' programs run.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import json
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,16 +18,10 @@ OF_THE_WORLD = ("EmbeddedSimulator", "size_of")  # used by its model, not by pro
 
 def write(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     names = {n: v for n, v in after.items() if n[0] != "_" and n != "names_in_scenic" and is_ours(n, v, before)}
-    found = {"names": {n: describe(v) for n, v in names.items()}, "python": {}}
-    for module in os.environ["NAMES_PYTHON"].split():
-        values = vars(importlib.import_module(module)).items()
-        own = {n: v for n, v in values if not n.startswith("_") and (n.isupper() or module_of(v) == module)}
-        found["python"][module] = {n: describe(v) for n, v in own.items()}
-    for module in os.environ["NAMES_PARTS"].split():
-        found[module] = sorted(n for n in vars(sys.modules[module]) if n in found["names"])
+    found = {"names": {n: describe(v) for n, v in names.items()}}
     for n in ("stage", "road", "route"):
         found["names"][n + " has"] = members(after[n])
-    types = after["CATALOGUE"]
+    types = after.get("CATALOGUE", {})
     found["types"] = {n: {f.name: plain(getattr(t, f.name)) for f in dataclasses.fields(t)} for n, t in types.items()}
     Path(os.environ["NAMES_OUT"]).write_text(json.dumps(found), "utf-8")
 
@@ -74,7 +66,7 @@ def members(value: Any) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return Path(value).name
     if dataclasses.is_dataclass(value):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, (str, int, float, type(None))):

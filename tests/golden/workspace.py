@@ -1,29 +1,46 @@
-"""The environment of a golden section: an empty folder, a data home, the installed commands, stable digests."""
+"""The folder of one group of the table: its commands, its model endpoint, and stable forms of what they leave."""
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-BIN = Path(sys.executable).parent
-REPO = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 3600
-INHERITED_SETTINGS = ("AD2_JUDGE", "AD2_PROMPTS", "AD2_FRAME", "AD2_SHARD")
+from endpoint import Endpoint
+
+os.environ |= {
+    "COLUMNS": "120",
+    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+}  # before the next import
+from support.running import BIN, REPO, run
+
+NOT_INHERITED = ("AD2_PROMPTS", "AD2_FRAME", "AD2_SHARD", "AD2_BENCH2DRIVE_ROUTES", "AD2_THREATS")
+SETTINGS = {"AD2_JUDGE": "lexical", "OPENAI_API_KEY": "sk-golden"}
+# Our modules may move: the last name of a dotted path is kept.
+MODULE = re.compile(r"\b(?:lmms_eval_ad2|closedloop_plugin)(?:\.\w+)+(?=[.:]\w)")
+NOT_STABLE = (
+    (re.compile(r"/tmp/[\w./-]+"), "<tmp>"),
+    (re.compile(r"\b127\.0\.0\.1:\d{4,5}\b"), "<endpoint>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+\d\d:\d\d|Z)?"), "<time>"),
+    (re.compile(r"\b\d+(\.\d+)? ?(s|ms|min|seconds)\b"), "<n> s"),
+    (re.compile(r"\b\d+\.\d+\.\d+\+[0-9a-f]{12}(-\w+)?|\b[0-9a-f]{40}\b"), "<version>"),
+)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Workspace:
-    """The folder of a section. All files of the section are below it and deleted afterwards."""
+    """All files of a group are below `folder` and deleted afterwards."""
 
     folder: Path
+    endpoint: Endpoint | None = None
+    places: dict[str, str] = field(default_factory=dict)  # further names for `filled`
     repo: Path = REPO
 
     @property
@@ -33,65 +50,57 @@ class Workspace:
 
     @property
     def home(self) -> Path:
-        """The data home (AD2_HOME) of the section's commands."""
-        return self.folder / "ad2home"
+        """The data home (AD2_HOME) of the group's commands."""
+        return self.folder / "home"
 
-    def environment(self, **changes: str) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name not in INHERITED_SETTINGS}
-        quiet = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "COLUMNS": "120", "AD2_HOME": str(self.home)}
-        return {**kept, **quiet, **changes}
+    def filled(self, text: str) -> str:
+        """`text` with {data}, {repo}, {url} (the endpoint's), {root} (without /v1) and the names in `places`."""
+        url = self.endpoint.url if self.endpoint else ""
+        named = {"data": str(self.data), "repo": str(self.repo), "url": url, "root": url.removesuffix("/v1")}
+        for name, value in {**named, **self.places}.items():
+            text = text.replace(f"{{{name}}}", value)
+        return text
 
-    def run(self, *words: str | Path, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
-        """Run an installed command ("ad2", "lmms_eval") or program in the folder; any other exit code is an error."""
-        command = [str(word) for word in words]
-        if (BIN / command[0]).exists():
-            command[0] = str(BIN / command[0])
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.environment(**env), capture_output=True, text=True,
-            timeout=TIMEOUT_S, check=False,
-        )  # fmt: skip
-        if done.returncode != code:
-            output = f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-            raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}, expected {code}\n{output}")
-        return done
+    def variables(self, **changes: str) -> dict[str, str]:
+        return {**SETTINGS, **dict.fromkeys(NOT_INHERITED, ""), "AD2_HOME": str(self.home), **changes}
 
-    def scrub(self, value: Any, *, drop: tuple[str, ...] = (), replace: Mapping[str, str] | None = None) -> Any:
-        """`value` without values that may differ between runs: keys in `drop`, the folder's and the checkout's path."""
-        paths = {str(self.folder): "<work>", str(self.repo): "<repo>", **(replace or {})}
-        return _scrubbed(value, drop, paths)
+    def run(self, *words: str | Path, code: int | None = 0, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run an installed command or a program in the folder; `code`: the expected exit code, None for any."""
+        program = BIN / str(words[0])
+        words = (program if program.exists() else words[0], *words[1:])
+        return run(*words, cwd=self.folder, code=code, **self.variables(**env))
 
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        return path
 
-def _scrubbed(value: Any, drop: tuple[str, ...], paths: Mapping[str, str]) -> Any:
-    if isinstance(value, Mapping):
-        return {_text(str(k), paths): _scrubbed(v, drop, paths) for k, v in value.items() if k not in drop}
-    if isinstance(value, list | tuple):
-        return [_scrubbed(v, drop, paths) for v in value]
-    return _text(value, paths) if isinstance(value, str) else value
+    @contextlib.contextmanager
+    def here(self, **changes: str) -> Iterator[None]:
+        """The environment and the current folder of `run`, for programs in this process."""
+        before = Path.cwd()
+        with mock.patch.dict(os.environ, self.variables(**changes)):
+            os.chdir(self.folder)
+            try:
+                yield
+            finally:
+                os.chdir(before)
 
+    def scrub(self, value: Any) -> Any:
+        """`value` without paths of this machine, module paths, times and the version."""
+        if isinstance(value, Mapping):
+            return {self.scrub(str(k)): self.scrub(v) for k, v in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.scrub(v) for v in value]
+        return self._scrubbed(value) if isinstance(value, str) else value
 
-def _text(text: str, paths: Mapping[str, str]) -> str:
-    for path, name in paths.items():
-        text = text.replace(path, name)
-    return text
-
-
-def digest(content: bytes | str | Path) -> str:
-    """sha256 of bytes, of a text, or of a file."""
-    if isinstance(content, Path):
-        content = content.read_bytes()
-    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
-
-
-def json_digest(value: Any) -> str:
-    """sha256 of a JSON value with sorted keys. Floats by their shortest exact form, so equal means bit-equal."""
-    return digest(json.dumps(value, sort_keys=True, ensure_ascii=False))
-
-
-def read_jsonl(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
-
-
-def file_names(folder: Path) -> list[str]:
-    """Relative names of all files below `folder`, hashes of eight and more hex digits replaced by <hash>."""
-    names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    return sorted(re.sub(r"[0-9a-f]{8,}", "<hash>", name) for name in names)
+    def _scrubbed(self, text: str) -> str:
+        for path, name in ((self.folder, "<work>"), (self.data, "<data>"), (self.repo, "<repo>")):
+            text = text.replace(str(path), name)
+        if self.endpoint:
+            text = text.replace(self.endpoint.url.removesuffix("/v1").removeprefix("http://"), "<endpoint>")
+        text = MODULE.sub("<module>", text)
+        for pattern, name in NOT_STABLE:
+            text = pattern.sub(name, text)
+        return text
