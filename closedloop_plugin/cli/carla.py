@@ -163,9 +163,8 @@ def server_records(options: CarlaUpOptions) -> list[CarlaServerRecord]:
     _check_ports(ports)
     if bool(options.binary) == bool(options.image):
         raise Ad2Error("give what to start: --binary PATH/CarlaUE4.sh, or --image IMAGE (one of them)")
-    what = {"binary": _binary(options.binary)} if options.binary else {}
-    if options.image:
-        what = {"image": _image(options.image, options.container_engine), "engine": options.container_engine}
+    binary = _binary(options.binary) if options.binary else ""
+    image = _image(options.image, options.container_engine) if options.image else ""
     try:
         extra = tuple(shlex.split(options.extra))
     except ValueError as exc:
@@ -173,7 +172,16 @@ def server_records(options: CarlaUpOptions) -> list[CarlaServerRecord]:
     extra = (*([f"-quality-level={options.quality}"] if options.quality else []), *extra)
     gpu_of = gpus if len(gpus) > 1 else [gpus[0] if gpus else None] * len(ports)
     return [
-        CarlaServerRecord(port=port, token=secrets.token_hex(16), gpu=gpu, extra=extra, hang_s=options.hang, **what)
+        CarlaServerRecord(
+            port=port,
+            token=secrets.token_hex(16),
+            gpu=gpu,
+            binary=binary,
+            image=image,
+            engine=options.container_engine,
+            extra=extra,
+            hang_s=options.hang,
+        )
         for port, gpu in zip(ports, gpu_of, strict=True)
     ]
 

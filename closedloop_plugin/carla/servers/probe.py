@@ -65,7 +65,7 @@ async def probe(host: str, port: int, timeout_s: float = 10.0, *, simulation: bo
     ours, words, limit_s = client_version(), (str(timeout_s), str(int(simulation))), 2 * timeout_s + EXTRA_S
     code, out, last = await run_client(CLIENT_SCRIPT, host, port, *words, limit_s=limit_s)
     kind, reason, version = SILENT, "the client did not finish", ""
-    if code == 0:
+    if code == 0 and out:
         kind, reason, version = json.loads(out.splitlines()[-1])
     elif code is not None:
         kind = FOREIGN if code < 0 else SILENT

@@ -92,6 +92,17 @@ def test_a_hostile_version_is_reduced_to_printable_ascii(server: Server) -> None
     assert found.server_version.isascii() and found.server_version.isprintable()
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [("raise SystemExit(0)", "exit code 0"), ("raise SystemExit('no libc')", "no libc"), ("x y", "SyntaxError")],
+)
+def test_a_client_that_ends_without_a_result_is_silent(script: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("closedloop_plugin.carla.servers.probe.CLIENT_SCRIPT", script)
+    found = probe("127.0.0.1", 2000, ENOUGH_S)
+    assert found.kind == SILENT and "the CARLA client failed" in found.reason and says in found.reason
+
+
 @pytest.mark.parametrize(
     ("server_version", "says"),
     [
