@@ -72,8 +72,8 @@ def compare(
         attention,
         papers() if published and not one_suite else None,
         [check(_driven(run), side.profile) for side, run in zip(sides, runs, strict=True)],
-        _causes(runs, one_suite),
-        signs,
+        causes=_causes(runs, one_suite),
+        signs=signs,
     )
 
 
