@@ -48,7 +48,7 @@ def make_custom(spec: str, **settings: Any) -> Agent | None:
         agent = factory(**settings, **arguments)
     except (Ad2Error, MemoryError):
         raise
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         frame = traceback.extract_tb(exc.__traceback__)[-1]
         place = f"{Path(frame.filename).name}, line {frame.lineno}"
         error = Ad2Error(

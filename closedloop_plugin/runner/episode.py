@@ -25,10 +25,14 @@ from closedloop_plugin.scoring.referee.referee import Referee
 from closedloop_plugin.worlds.base import InvalidScene, World, not_played_in, shown_by
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.storage.files import file_sha256
 
 if TYPE_CHECKING:
     from closedloop_plugin.maps.base import RoadMap
+
+
+MOST_REASON = 1000  # characters, for exceptions of others are of any length
 
 
 class TickObserver(Protocol):
@@ -265,7 +269,7 @@ def blank_record(
         | _changed(task, conditions),
         map={},
         weather=asdict(weather) if weather else {},
-        reason=reason,
+        reason=one_line(reason)[:MOST_REASON],
         fault=fault or "",
         version=conditions.version,
     )

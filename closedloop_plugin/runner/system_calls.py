@@ -17,6 +17,7 @@ from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.errors import Ad2Error
 
+OWN_EXCEPTIONS = (Exception, SystemExit)  # of a driver's code: one that calls sys.exit() must not end its process
 LIMIT = 0.9  # of the time after which a process counts as hung, for one call of a driver
 _log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ def made(recipe: FactoryRecipe) -> Any:
         return recipe.make()
     except Ad2Error:
         raise
-    except Exception as exc:
+    except OWN_EXCEPTIONS as exc:
         raise DriverFailed(f"the driver cannot be made: {type(exc).__name__}: {exc}") from exc
 
 
@@ -63,7 +64,7 @@ def start(agent: Agent, episode: str, seed: int) -> None:
         agent.start(episode, seed)
     except (Ad2Error, DriverFailed):
         raise
-    except Exception as exc:
+    except OWN_EXCEPTIONS as exc:
         raise DriverFailed(f"the agent {agent.name}: start() raised {type(exc).__name__}: {exc}") from exc
 
 
@@ -71,7 +72,7 @@ def end(agent: Agent, episode: str) -> None:
     """Agent.end. Its exceptions are logged: the episode has been driven, and its result counts."""
     try:
         agent.end(episode)
-    except Exception:
+    except OWN_EXCEPTIONS:
         _log.warning("the agent %s: end() failed after episode %s", agent.name, episode, exc_info=True)
 
 
@@ -90,7 +91,7 @@ def decide(agent: Agent, requests: Sequence[DecisionRequest]) -> list[Decision]:
         return [decision.storable() for decision in decisions]
     except (Ad2Error, WorldError, DriverFailed):
         raise
-    except Exception as exc:
+    except OWN_EXCEPTIONS as exc:
         return [Decision(error=f"{type(exc).__name__}: {exc}").storable()] * len(requests)
 
 
@@ -119,6 +120,6 @@ def interpret(interpreter: Interpreter, items: Sequence[tuple[DecisionRequest, D
         return [reading.storable() for reading in interpreted]
     except (Ad2Error, WorldError):
         raise
-    except Exception as exc:
+    except OWN_EXCEPTIONS as exc:
         failed = InterpretedControl(None, reason=f"the interpreter failed: {type(exc).__name__}: {exc}")
         return [failed.storable()] * len(items)

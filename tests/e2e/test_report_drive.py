@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.closedloop.run_folders import ROUTES, record, run_folder
 
+from closedloop_plugin.scoring.official import to_official
 from closedloop_plugin.scoring.published import published
 from closedloop_plugin.suites.lookup import suite
 from lmms_eval_ad2.cli.main import main
@@ -269,3 +270,21 @@ def test_two_variants_are_named_in_a_table_and_not_compared(tmp_path: Path, caps
     assert main(["report", "compare", *mixed, "--force"]) == 2
     assert "v0.0.4 for 0 and v0.0.3 for 1: choose one for both with --traffic-signs" in capsys.readouterr().err
     assert main(["report", "compare", *mixed, "--force", "--traffic-signs", "v0.0.4"]) == 0
+
+
+def test_an_episode_that_was_not_driven_is_in_no_figure_of_a_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    faulted = replace(record("102", 50.0), end="agent failed", fault="driver", reason="no weights")  # penalty is 0.6
+    own = [record("101", 100.0), faulted, record("103", 100.0)]
+    a = run_folder(tmp_path / "a", own)
+    (tmp_path / "b.json").write_text(json.dumps(to_official(own)))
+    assert main(["report", "compare", str(a), str(tmp_path / "b.json"), "--routes", "demo", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["a"]["inconsistent"] == found["b"]["inconsistent"] == []
+    over_all = next(text for text in found["attention"] if "over all 6 routes" in text)
+    assert "Driving Score 40.00" in over_all  # 2 of 5: the episode that was not driven is not one of them
+    assert main(["report", str(a), "--breakdowns"]) == 0
+    assert "fault of the driver" in capsys.readouterr().out
+    assert main(["drive", "show", f"{a}:102"]) == 2
+    assert "102: not driven; route 102 repetition 0: fault of the driver: no weights" in capsys.readouterr().err

@@ -86,7 +86,8 @@ def report_section(
     tabled = [_scores(runs, caption), *([_abilities(able, caption)] if able else []), _types(runs, caption)]
     tabled += [_decisions(runs)] if any(run.results.costs for run in runs) else []
     tabled += [_inconsistent(runs, caption)] if any(run.scores["inconsistent"] for run in runs) else []
-    tabled += [_unsuccessful(run) for run in runs if run.scores["success_rate"] not in (None, 100.0)]
+    failing = [run for run in runs if run.scores["n_faulted"] or run.scores["success_rate"] not in (None, 100.0)]
+    tabled += [_unsuccessful(run) for run in failing]
     tabled[1:1] = _by_systems(runs)
     shares = cause_shares([(run.name, run.results.episodes) for run in runs])
     tabled += cause_tables(shares)

@@ -176,10 +176,13 @@ def run(options: DriveRunOptions) -> int:
 
 
 def _where(out: Path, records: Sequence[EpisodeRecord]) -> str:
-    """Where the results are, and how to look at an episode: the first one without success, if there is one."""
+    """Where the results are, and how to look at a driven episode: the first one without success, if there is one."""
     from closedloop_plugin.core.record import PROGRAM
 
-    shown = next((r for r in records if not r.unharmed), records[0])
+    driven = [r for r in records if not r.blamed]
+    if not driven:
+        return f"results in {out}"
+    shown = next((r for r in driven if not r.unharmed), driven[0])
     episode = f"{out}:{shown.route_id}" + (f":{shown.repetition}" if shown.repetition else "")
     single = shown.scenario == PROGRAM or shown.suite.startswith("program ")  # it has no benchmark scores
     report = "" if single else f"; all figures: ad2 report {out}"

@@ -14,6 +14,7 @@ from lmms_eval_ad2.plugins import RunKind
 
 if TYPE_CHECKING:
     from closedloop_plugin.scoring.compare import DrivingComparison
+    from closedloop_plugin.scoring.official_record import OfficialRecord
     from closedloop_plugin.scoring.paired_routes import ComparedRun
     from lmms_eval_ad2.report.sections import ReportSection
 
@@ -70,9 +71,9 @@ def compare(
         [_about(side, run) for side, run in zip(sides, runs, strict=True)],
         attention,
         papers() if published and not one_suite else None,
-        [check([e.official for e in _counted(run)], side.profile) for side, run in zip(sides, runs, strict=True)],
-        _causes(runs, one_suite),
-        signs,
+        [check(_driven(run), side.profile) for side, run in zip(sides, runs, strict=True)],
+        causes=_causes(runs, one_suite),
+        signs=signs,
     )
 
 
@@ -161,10 +162,11 @@ def _over_all(side: DriveResults, run: ComparedRun, found: DrivingComparison) ->
     """The figures of an official file over its whole route file, if fewer routes are paired."""
     from closedloop_plugin.scoring.driving import driving_score, success_rate
 
-    n = len(run.routes) * run.repetitions
-    if side.identity is not None or len(found.routes) == len(run.routes):
+    own = [e.official for e in _counted(run) if e.official.route_id in {*run.routes}]
+    records = [record for record in own if not record.fault]
+    n = len(run.routes) * run.repetitions - (len(own) - len(records))
+    if side.identity is not None or len(found.routes) == len(run.routes) or not n:
         return ""
-    records = [e.official for e in _counted(run) if e.official.route_id in {*run.routes}]
     return (
         f"{run.name}: over all {len(run.routes)} routes of {side.suite.name if side.suite else '?'}: Driving Score "
         f"{driving_score(records, n):.2f}, Success Rate {success_rate(records, n):.2f} %"
@@ -196,6 +198,11 @@ def _side(results: DriveResults, name: str) -> ComparedRun:
 def _counted(run: ComparedRun) -> list[Any]:
     """The last of each episode."""
     return list({e.official.key: e for e in run.episodes}.values())
+
+
+def _driven(run: ComparedRun) -> list[OfficialRecord]:
+    """The last record of each episode, without those that were not driven by a fault."""
+    return [e.official for e in _counted(run) if not e.official.fault]
 
 
 def _about(results: DriveResults, run: ComparedRun) -> dict[str, Any]:

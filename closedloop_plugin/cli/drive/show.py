@@ -102,9 +102,21 @@ def find(text: str) -> EpisodeFiles:
         raise Ad2Error(f"{text}: expected RUN_DIR:ROUTE, RUN_DIR:ROUTE:REPETITION or a file of RUN_DIR/tracks")
     episode = EpisodeFiles(Path(folder), f"{name}_rep{repetition}")
     if not episode.track.is_file():
+        if failure := _failure(episode):
+            raise Ad2Error(f"{text}: not driven; {failure}")
         there = _tracks(episode.run)
         raise Ad2Error(f"{episode.track}: no track of this episode" + (f"; there are {few(there, 8)}" if there else ""))
     return episode
+
+
+def _failure(episode: EpisodeFiles) -> str:
+    """Why an episode of the run was not driven; "" if it was, or is none of the run."""
+    from closedloop_plugin.runner.store import read_records
+    from lmms_eval_ad2.storage.identity import RESULTS
+
+    records = read_records(episode.run) if (episode.run / RESULTS).is_file() else []
+    found = [r for r in records if f"{r.route_id}_rep{r.repetition}" == episode.key]
+    return found[-1].failure if found and found[-1].blamed else ""
 
 
 def _only_episode(run: Path) -> EpisodeFiles:

@@ -138,6 +138,13 @@ def test_a_rejected_scene_is_an_invalid_episode_and_the_run_continues(tmp_path: 
     assert [r.end for r in records].count("completed") == 5
 
 
+def test_a_reason_is_one_line_of_bounded_length() -> None:
+    conditions = worker_config().conditions
+    text = "first\nsecond\x1b[31m" + "x" * 5000
+    reason = blank_record(tasks()[0], conditions, EndReason.WORLD_FAILED, text, "fake", "1").reason
+    assert reason.startswith("first\\nsecond\\x1b[31mxxx") and len(reason) == 1000
+
+
 def test_a_map_that_a_reader_refuses_is_a_fault_of_one_route(tmp_path: Path) -> None:
     records = run_into(tmp_path, tasks(routes=4), worker_config(faulty("map")))
     assert (records[2].end, records[2].fault) == (EndReason.INVALID, "map")

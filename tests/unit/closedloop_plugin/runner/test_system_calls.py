@@ -22,22 +22,22 @@ from closedloop_plugin.runner.system_calls import decide, interpret, limited
 class Speaker(TextFollower):
     """Returns `answer`, or raises it."""
 
-    def __init__(self, answer: Decision | Exception) -> None:
+    def __init__(self, answer: Decision | BaseException) -> None:
         super().__init__()
         self.answer = answer
 
     def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         return [self.answer] * len(requests)
 
 
 class OddReader(Reader):
-    def __init__(self, answer: InterpretedControl | Exception) -> None:
+    def __init__(self, answer: InterpretedControl | BaseException) -> None:
         self.answer = answer
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         return [self.answer] * len(items)
 
@@ -70,6 +70,13 @@ def test_an_agents_exception_with_such_a_text_is_the_agents_and_not_the_worlds(t
     config = worker_config(name="bench2advlm", agent=None, interprets=True)
     with pytest.raises(RunEndedEarly, match=r"10 failures in a row, the last: ValueError: \? broken"):
         run_into(tmp_path, tasks()[:1], config, Speaker(ValueError("\ud800 broken")), interpreter=RemoteReader())
+
+
+def test_a_driver_that_calls_exit_ends_no_process() -> None:
+    found = decide(Speaker(SystemExit(3)), [decision_request()])
+    assert [decision.error for decision in found] == ["SystemExit: 3"]
+    read = interpret(OddReader(SystemExit(3)), [(decision_request(), Decision({"action": "0 0"}))])
+    assert [one.reason for one in read] == ["the interpreter failed: SystemExit: 3"]
 
 
 def test_a_driver_that_does_not_answer_is_at_fault_before_its_world_counts_as_hung() -> None:
