@@ -133,8 +133,10 @@ def space_for(program: Path, model: str, params: dict[str, Any]) -> dict[str, Pa
 
 def _compiled(program: Path, model: str, params: dict[str, Any], seed: int) -> Any:
     module = scenic()
+    import scenic.syntax.veneer as veneer
     from scenic.formats.opendrive.xodr_parser import OpenDriveWarning
 
+    veneer.currentBehavior = None  # an episode that is ended inside a behaviour leaves it: no object could be made
     random.seed(seed)
     np.random.seed(seed % 2**32)
     params = {"verifaiSamplerType": "random", **params}  # the default, halton, would give every episode its first point

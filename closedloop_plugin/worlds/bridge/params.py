@@ -26,7 +26,7 @@ BOUNDS = {"sun_altitude_angle": (-90.0, 90.0), "sun_azimuth_angle": (-360.0, 360
 # Params that the worlds set or read themselves.
 RESERVED = frozenset({
     "map", "map_options", "stage", "render", "timestep", "weather", "time", "route", "address", "port", "timeout",
-    "carla_map", "snapToGround", "record", "verifaiSamplerType", "verifaiSamplerParams",
+    "carla_map", "snapToGround", "snapToGroundDefault", "record", "verifaiSamplerType", "verifaiSamplerParams",
     "externalSampler", "externalSamplerRejectionFeedback",
 })  # fmt: skip
 

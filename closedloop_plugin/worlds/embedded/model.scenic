@@ -46,6 +46,14 @@ import numpy as np
 import scenic.simulators.carla.blueprints as blueprints
 from scipy import linalg
 map_town = pathlib.Path(globalParameters.map).stem
+# Parameters of Scenic's CARLA model that a program may read; here they have no effect, but for the weather.
+param carla_map = map_town
+param address = "127.0.0.1"
+param port = 2000
+param timeout = 10
+param record = ""
+param weather = None
+param snapToGroundDefault = True
 
 simulator EmbeddedSimulator(network)
 
@@ -58,6 +66,14 @@ class Staged(DrivingObject):
     fixed: False
     gone: False
     pose: None
+    # Of Scenic's CARLA model, without effect here.
+    blueprint: None
+    rolename: None
+    physics: True
+    snapToGround: True
+    defaultWidth: 1
+    defaultLength: 1
+    defaultHeight: 1
     width: size_of(self.kind)[1]
     length: size_of(self.kind)[0]
     height: size_of(self.kind)[2]

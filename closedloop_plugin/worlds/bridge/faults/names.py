@@ -20,7 +20,7 @@ from lmms_eval_ad2.errors import import_remedy, near_hint
 
 _OF_SCENIC = {"debugRender", "use2DMap"}  # parameters that Scenic adds
 LIBRARY = "from closedloop_plugin.scenarios.actions import *"
-_OF_CARLA = {"carlaActor", "carlaController", "world", "map", "client", "tm"}  # attributes of Scenic's CARLA objects
+_OF_CARLA = {"carlaActor", "carlaController", "control", "world", "map", "client", "tm"}  # of Scenic's CARLA objects
 FEW = 24  # so many names of an object are listed in full
 _OPTION_ERROR = re.compile(r"missing|too many positional|unexpected keyword|multiple values|positional argument")
 

@@ -37,7 +37,7 @@ def check_bounds(distribution: Any) -> None:
         wrong = next((x for x in (low, high) if isinstance(x, float) and not math.isfinite(x)), None)
         if wrong is not None:
             raise ValueError(f"{name}({low:g}, {high:g}): expected two numbers, found {wrong:g}")
-        if isinstance(distribution, DiscreteRange) and low > high:
+        if isinstance(distribution, DiscreteRange) and is_number(low) and is_number(high) and low > high:
             raise ValueError(f"{name}({low:g}, {high:g}): the lower bound comes first: {name}({high:g}, {low:g})")
     elif isinstance(distribution, Normal):
         spread = distribution.stddev
@@ -47,11 +47,14 @@ def check_bounds(distribution: Any) -> None:
 
 def check_arguments(behavior: Any) -> None:
     """Raise ValueError for a negative speed, time or distance given to a behaviour of Scenic or of our library."""
+    from scenic.core.distributions import DiscreteRange, Range
+
     if not of_packages(behavior.makeGenerator.__code__.co_filename):
         return
     given = inspect.signature(behavior.makeGenerator).bind(None, *behavior._args, **behavior._kwargs).arguments
     for name in _NOT_NEGATIVE & set(given):
-        low = getattr(given[name], "low", given[name])  # of a Range
+        value = given[name]
+        low = value.low if isinstance(value, Range | DiscreteRange) else value
         if is_number(low) and low < 0:
             raise ValueError(f"{type(behavior).__name__}: {name}: expected a number of 0 or more, found {low:g}")
 

@@ -83,6 +83,20 @@ def test_every_public_name_of_scenics_carla_model_exists(world: EmbeddedWorld, t
     play(world, tmp_path, "".join(f"x{k} = {name}\n" for k, name in enumerate(names)), 1)
 
 
+def test_every_property_and_parameter_of_scenics_carla_model_exists(world: EmbeddedWorld, tmp_path: Path) -> None:
+    import scenic
+
+    text = (Path(scenic.__file__).parent / "simulators/carla/model.scenic").read_text()
+    text = re.sub(r'""".*?"""', "", text, flags=re.S)
+    params = set(re.findall(r"^param (\w+) =", text, re.M))
+    properties = set(re.findall(r"^    (\w+):", text, re.M)) - {"carlaActor", "carlaController", "else", "try"}
+    assert params >= {"carla_map", "weather", "port"} and properties >= {"blueprint", "rolename", "physics"}
+    read = [f"globalParameters.{name}" for name in sorted(params)] + [f"ego.{name}" for name in sorted(properties)]
+    play(world, tmp_path, "".join(f"x{k} = {name}\n" for k, name in enumerate(read)), 1)
+    with pytest.raises(Ad2Error, match=r"line 5: .*carlaActor.*; only --world carla has it"):
+        play(world, tmp_path, "x = ego.carlaActor\n", 1)
+
+
 @pytest.mark.parametrize("call", REFUSED)
 def test_what_has_no_meaning_here_is_refused_by_name(call: str, world: EmbeddedWorld, tmp_path: Path) -> None:
     text = f"behavior B():\n    x = {call}\n    wait\nnew Car at stage.spot(20), with behavior B()\n"
