@@ -8,13 +8,13 @@ at once instead of after hours of time-outs.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm import request_loop
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
@@ -217,5 +217,26 @@ async def together(workers: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run `main()` to its end on the request loop of this process."""
-    request_loop.run(lambda pool: main())
+    """Run `main()` to its end, in a new thread if this one already runs an event loop (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(main())
+    else:
+        _run_in_thread(main)
+
+
+def _run_in_thread(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    failure: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as exc:  # raised again in the calling thread
+            failure.append(exc)
+
+    thread = threading.Thread(target=target, name="ad2-session")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
