@@ -1,7 +1,7 @@
 """Many requests to one endpoint: cached replies first, then the missing ones with a bounded number in flight.
 
 Every reply that `keep` accepts is in the cache before it is used. Handling of an endpoint that is down or refuses
-everything: session.py. All calls in a process share one connection pool (connections.py).
+everything: session.py. All calls in a process share one connection pool (request_loop.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
-from lmms_eval_ad2.llm.connections import ConnectionPool, run
+from lmms_eval_ad2.llm.request_loop import ConnectionPool, run
 from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, together
 
 __all__ = ["Outcomes", "Payloads", "RequestUsage", "ask"]
@@ -77,7 +77,7 @@ class _Batch:
     async def _work(self, session: EndpointSession, queue: Iterator[tuple[str, Mapping[str, Any]]]) -> None:
         for key, payload in queue:
             accept = functools.partial(self.keep, key)
-            await session.deliver(payload, key=key, accept=accept, done=self._finished)
+            self._finished(key, await session.fetch(payload, key=key, accept=accept))
 
     def _finished(self, key: str, outcome: ChatReply | RequestFailure) -> None:
         self.outcomes[key] = outcome

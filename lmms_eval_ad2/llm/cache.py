@@ -7,9 +7,8 @@ One sqlite file in WAL mode, one table `replies`:
     prompt_tokens, completion_tokens
     created             unix time
 
-A reply is written before it is used, the replies of a few milliseconds in one transaction (grouped_cache.py): a process
-that is killed loses only those, a bounded number, and the requests in flight. Failures are never written. Several
-processes may share a file.
+A reply is written before it is used: a process that is killed loses only the requests in flight. Failures are never
+written. Several processes may share a file.
 """
 
 from __future__ import annotations

@@ -4,39 +4,41 @@
 time-outs, cut connections, invalid JSON, an empty text) are retried a bounded number of times. Failures that concern
 every request (a wrong key, an unknown model, no credit) raise Ad2Error.
 
-Why neither the openai SDK nor aiohttp: docs/decisions/0011-llm-client.md.
+Why aiohttp, and not the openai SDK: docs/decisions/0013-aiohttp-again.md.
 """
 
 from __future__ import annotations
 
 import asyncio
 import email.utils
+import math
 import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.base_urls import split_urls
 from lmms_eval_ad2.llm.completion import (
     DETAIL,
-    LONGEST_BODY,
     ChatReply,
     NoCompletion,
     read_completion,
     read_error,
 )
-from lmms_eval_ad2.llm.connections import ConnectionPool
 from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
-from lmms_eval_ad2.llm.http_connections import EYEBALLS_S, HttpAddress
-from lmms_eval_ad2.llm.http_response import HttpResponse, InvalidHttpResponse, TooLongResponse
+from lmms_eval_ad2.llm.http_address import HttpAddress
 from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.llm.request_body import encoded
+from lmms_eval_ad2.llm.request_loop import ConnectionPool
 from lmms_eval_ad2.llm.server_balancer import EndpointServer
 from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.storage.redaction import without_keys
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.llm.http_client import HttpReply
 
 __all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
 
@@ -44,6 +46,7 @@ __all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
 THROTTLE_FACTOR = 4
 _KEY_VARIABLE = "OPENAI_API_KEY, or the variable named by api_key_env"
 _REACH_TRIES, _REACH_TIMEOUT_S = 3, 5.0
+_EYEBALLS_S = 0.25  # before the next address of a name is tried, as aiohttp does
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +121,11 @@ class ChatClient:
     async def reach(self) -> None:
         """Raise Ad2Error if no server listens at any address, before every item spends its retries.
 
-        Not checked behind a proxy, or if the pool had a reply from one of them within the last seconds. Of several
-        servers, those that do not listen are left out.
+        Not checked behind a proxy, or if one of them replied within the last seconds. Of several servers, those that
+        do not listen are left out.
         """
         servers = [server for server in self._balancer.servers if not server.out] or self._balancer.servers
-        if any(s.address.proxy or (self._pool is not None and self._pool.replied_recently(s.url)) for s in servers):
+        if any(server.address.proxy or server.replied_recently for server in servers):
             return
         for attempt in range(_REACH_TRIES):
             faults = await asyncio.gather(*(_listening_fault(server.address) for server in servers))
@@ -181,19 +184,19 @@ class ChatClient:
 
     async def _attempt(self, pool: ConnectionPool, server: EndpointServer, body: bytes) -> ChatReply | RequestFailure:
         try:
-            response = await pool.http.send(server.address, server.head, body, self.endpoint.timeout_s)
+            response = await pool.http.send("POST", server.address, "chat/completions", self.endpoint.timeout_s, body)
         except TimeoutError as exc:
-            pool.note_connection_failure(server.url)
+            server.replied_at = -math.inf
             self._balancer.choice.note_failure(server, "timeout")
             raise _RetryableError("timeout", f"no reply within {self.endpoint.timeout_s:g} s") from exc
-        except TooLongResponse as exc:
-            raise _RetryableError("too_long", f"a body of more than {LONGEST_BODY:,} bytes") from exc
-        except (OSError, InvalidHttpResponse) as exc:
-            pool.note_connection_failure(server.url)
+        except NoCompletion as exc:
+            raise _RetryableError(exc.reason, exc.detail) from exc
+        except OSError as exc:
+            server.replied_at = -math.inf
             detail = self._clean(f"{type(exc).__name__}: {exc}")
             self._balancer.choice.note_failure(server, detail, gone=True)
             raise _RetryableError("connection", detail) from exc
-        pool.note_reply(server.url)
+        server.replied_at = time.monotonic()
         if response.status >= 500 and "retry-after" not in response.headers:
             self._balancer.choice.note_failure(server, f"http_{response.status}")
         else:
@@ -201,11 +204,11 @@ class ChatClient:
         if not 200 <= response.status < 300:
             return self._read_error(server, response)
         try:
-            return self._without_key(read_completion(_plain_body(response)))
+            return self._without_key(read_completion(response.body))
         except NoCompletion as exc:
             raise _RetryableError(exc.reason, self._clean(exc.detail)) from exc
 
-    def _read_error(self, server: EndpointServer, response: HttpResponse) -> RequestFailure:
+    def _read_error(self, server: EndpointServer, response: HttpReply) -> RequestFailure:
         status, headers = response.status, response.headers
         code, message = read_error(response.body)
         text = self._clean(f"HTTP {status}: {message}")
@@ -233,18 +236,10 @@ class ChatClient:
         return one_line(" ".join(without_keys(text, (self.endpoint.api_key,)).split()))[:DETAIL]
 
 
-def _plain_body(response: HttpResponse) -> bytes:
-    """The body. Raises NoCompletion if it is compressed."""
-    coding = response.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in ("", "identity"):
-        raise NoCompletion("invalid_reply", f"a body with Content-Encoding {coding[:40]!r}, which was not requested")
-    return response.body
-
-
 async def _listening_fault(address: HttpAddress) -> str:
     """Why no connection to `address` can be opened, or ""."""
     try:
-        opening = asyncio.open_connection(address.host, address.port, happy_eyeballs_delay=EYEBALLS_S)
+        opening = asyncio.open_connection(address.host, address.port, happy_eyeballs_delay=_EYEBALLS_S)
         _, writer = await asyncio.wait_for(opening, _REACH_TIMEOUT_S)
     except (OSError, TimeoutError) as exc:
         return str(exc) or f"no connection within {_REACH_TIMEOUT_S:g} s"

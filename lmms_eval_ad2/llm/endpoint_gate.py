@@ -26,6 +26,7 @@ class EndpointGate:
     def __init__(self, endpoint: EndpointConfig) -> None:
         self.slots = asyncio.Semaphore(endpoint.in_flight)
         self.balancer = ServerBalancer(endpoint)
+        self.accepted = False  # whether a completion has been received with this key
         self._sessions = 0
         self._begin()
 
@@ -46,10 +47,10 @@ class EndpointGate:
         self._refusal = refusal or self._refusal
         self._first_outcome.set()
 
-    async def wait_for_first(self, accepted: bool) -> None:
-        """Wait for the first outcome if enough requests are in flight, unless the endpoint has `accepted` the key."""
+    async def wait_for_first(self) -> None:
+        """Wait for the first outcome if enough requests are in flight, unless the key has been accepted."""
         self._started += 1
-        if accepted or self._started <= _FIRST_IN_FLIGHT:
+        if self.accepted or self._started <= _FIRST_IN_FLIGHT:
             return
         if not self._first_outcome.is_set():
             with contextlib.suppress(TimeoutError):

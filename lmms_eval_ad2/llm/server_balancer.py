@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.base_urls import split_urls
-from lmms_eval_ad2.llm.http_connections import HttpAddress, HttpConnections
-from lmms_eval_ad2.llm.http_response import InvalidHttpResponse, TooLongResponse
+from lmms_eval_ad2.llm.completion import NoCompletion
+from lmms_eval_ad2.llm.http_address import HttpAddress
 from lmms_eval_ad2.llm.server_choice import ModelServer, ServerChoice
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.llm.client import EndpointConfig
+    from lmms_eval_ad2.llm.http_client import HttpClient
 
 _PROBE_TIMEOUT_S = 5.0
+_CHECK_VALID_S = 10.0  # a reply that is not older proves that a server listens
+_HEADERS = {
+    "User-Agent": f"lmms-eval-ad2/{__version__}", "Accept": "application/json", "Accept-Encoding": "identity",
+    "Content-Type": "application/json",
+}  # fmt: skip
 
 
 class RequestRateLimiter:
@@ -55,13 +63,16 @@ class RequestRateLimiter:
 
 @dataclass(slots=True, eq=False)
 class EndpointServer(ModelServer):
-    """A server with its HTTP address. `head`, `probe_head`: of requests for a completion and for the list of models."""
+    """A server with its HTTP address. `replied_at`: its last reply, if no connection has failed since."""
 
     address: HttpAddress = field(kw_only=True)
-    head: bytes = field(kw_only=True)
-    probe_head: bytes = field(kw_only=True)
     limiter: RequestRateLimiter = field(kw_only=True)
     probe: asyncio.Task[None] | None = None
+    replied_at: float = -math.inf  # on the monotonic clock
+
+    @property
+    def replied_recently(self) -> bool:
+        return time.monotonic() - self.replied_at <= _CHECK_VALID_S
 
 
 class ServerBalancer:
@@ -77,7 +88,7 @@ class ServerBalancer:
         self.choice = ServerChoice(self.servers, limit)
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def acquire(self, http: HttpConnections, avoid: EndpointServer | None = None) -> EndpointServer:
+    async def acquire(self, http: HttpClient, avoid: EndpointServer | None = None) -> EndpointServer:
         """A server for one request, to be released after it; another one than `avoid` if possible."""
         while (server := self._choose(http, avoid)) is None:
             free = asyncio.get_running_loop().create_future()
@@ -100,7 +111,7 @@ class ServerBalancer:
         if self.choice.note_reply(server):
             self._wake(len(self._waiting))
 
-    def _choose(self, http: HttpConnections, avoid: EndpointServer | None) -> EndpointServer | None:
+    def _choose(self, http: HttpClient, avoid: EndpointServer | None) -> EndpointServer | None:
         if len(self.servers) == 1:
             return self.servers[0]
         for server in self.choice.due():
@@ -113,12 +124,12 @@ class ServerBalancer:
                 free.set_result(None)
                 count -= 1
 
-    async def _probe(self, server: EndpointServer, http: HttpConnections) -> None:
+    async def _probe(self, server: EndpointServer, http: HttpClient) -> None:
         answered = False
         try:
-            response = await http.send(server.address, server.probe_head, b"", _PROBE_TIMEOUT_S)
+            response = await http.send("GET", server.address, "models", _PROBE_TIMEOUT_S)
             answered = response.status < 500
-        except (OSError, TimeoutError, InvalidHttpResponse, TooLongResponse):
+        except (OSError, NoCompletion):
             pass
         finally:
             server.probe = None
@@ -128,15 +139,11 @@ class ServerBalancer:
 
 
 def _server(url: str, endpoint: EndpointConfig) -> EndpointServer:
-    url = url.rstrip("/")
-    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-    if endpoint.api_key:
-        headers["Authorization"] = f"Bearer {endpoint.api_key}"
+    url, key = url.rstrip("/"), endpoint.api_key
+    if not (key.isascii() and key.isprintable()):
+        raise Ad2Error("the API key has a line break or another character that no key has; set it again")
     try:
-        address = HttpAddress.of(url)
-        head = address.head("POST", f"{url}/chat/completions", {"Content-Type": "application/json", **headers})
-        probe_head = address.head("GET", f"{url}/models", headers)
+        address = HttpAddress.of(url, _HEADERS | ({"Authorization": f"Bearer {key}"} if key else {}))
     except ValueError as exc:
         raise Ad2Error(f"base_url {url!r} cannot be used: {exc}") from None
-    limiter = RequestRateLimiter(endpoint.rpm)
-    return EndpointServer(url, address=address, head=head, probe_head=probe_head, limiter=limiter)
+    return EndpointServer(url, address=address, limiter=RequestRateLimiter(endpoint.rpm))

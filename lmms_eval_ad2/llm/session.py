@@ -17,14 +17,12 @@ from typing import Any, TypeVar
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
-from lmms_eval_ad2.llm.connections import ConnectionPool
 from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
-from lmms_eval_ad2.llm.grouped_cache import GroupedCacheAccess
+from lmms_eval_ad2.llm.request_loop import ConnectionPool
 
 T = TypeVar("T")
 Payload = Mapping[str, Any]
 Accept = Callable[[ChatReply], bool]
-Delivered = Callable[[str, ChatReply | RequestFailure], None]
 
 _MIN_STREAK = 16  # failures in a row before an endpoint counts as down, whatever the concurrency
 _REFUSED_FIRST = 8  # refusals without any success: the request format is wrong, not the items
@@ -74,9 +72,7 @@ class EndpointSession:
         self.down: RequestFailure | None = None
         self._gate = pool.gate(endpoint) if pool is not None else EndpointGate(endpoint)
         self._client = ChatClient(endpoint, pool, self._gate)
-        self._disk = GroupedCacheAccess(cache, endpoint.in_flight) if cache is not None else None
         self._pending: dict[str, asyncio.Future[ChatReply | RequestFailure]] = {}
-        self._pool = pool
         self._succeeded = False
         self._streak = self._refused = 0  # since the last success
         self._counted = (0, 0)  # requests and retries of the client that are already in `tally`
@@ -96,11 +92,7 @@ class EndpointSession:
     ) -> None:
         self._gate.leave()
         self._count_requests()
-        try:
-            if self._disk is not None:
-                await self._disk.close()
-        finally:
-            await self._client.__aexit__(kind, exc, trace)
+        await self._client.__aexit__(kind, exc, trace)
 
     async def ask(
         self, payload: Payload | Callable[[], Payload], *, key: str, accept: Accept = lambda reply: True
@@ -131,8 +123,8 @@ class EndpointSession:
         self, payload: Payload | Callable[[], Payload], key: str, accept: Accept
     ) -> ChatReply | RequestFailure:
         """The cached reply, or the endpoint's."""
-        if self._disk is not None:
-            found = await self._disk.get(key)
+        if self.cache is not None:
+            found = self.cache.get_many([key]).get(key)
             if found is not None and accept(found):
                 self.tally.cached += 1
                 return found
@@ -143,21 +135,13 @@ class EndpointSession:
     ) -> ChatReply | RequestFailure:
         """The endpoint's reply, requested when fewer than its limit are in flight; cached if it passes `accept`."""
         outcome = await self._send(payload)
-        if isinstance(outcome, ChatReply) and self._disk is not None and accept(outcome):
-            await self._disk.put(key, outcome)
+        if isinstance(outcome, ChatReply) and self.cache is not None and accept(outcome):
+            self.cache.put(key, outcome)
         return outcome
-
-    async def deliver(self, payload: Payload, *, key: str, accept: Accept, done: Delivered) -> None:
-        """As `fetch`, with a call of `done` as soon as the reply is cached; returns when it has been received."""
-        outcome = await self._send(payload)
-        if isinstance(outcome, ChatReply) and self._disk is not None and accept(outcome):
-            await self._disk.store(key, outcome, done)
-        else:
-            done(key, outcome)
 
     async def _send(self, payload: Payload | Callable[[], Payload]) -> ChatReply | RequestFailure:
         async with self._gate.slots:
-            await self._gate.wait_for_first(self._pool is not None and self._pool.has_accepted(self.endpoint))
+            await self._gate.wait_for_first()
             if self.down is None:
                 body = payload() if callable(payload) else payload
                 outcome = await self._complete(body)
@@ -192,8 +176,7 @@ class EndpointSession:
         """Detect an endpoint that refuses everything (raises Ad2Error) or is down (the remaining requests fail)."""
         if isinstance(outcome, ChatReply):
             self._succeeded, self._streak, self._refused = True, 0, 0
-            if self._pool is not None:
-                self._pool.note_accepted(self.endpoint)
+            self._gate.accepted = True
         elif outcome.refused:
             self._refused += 1
             if not self._succeeded and self._refused >= _REFUSED_FIRST:

@@ -154,7 +154,7 @@ def test_a_key_that_a_completion_repeats_is_not_kept() -> None:
 
 
 def test_a_reply_body_of_excessive_length_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmms_eval_ad2.llm.connections.LONGEST_BODY", 10_000)
+    monkeypatch.setattr("lmms_eval_ad2.llm.http_client.LONGEST_BODY", 10_000)
     with serve(reply="long " * 4_000) as server:
         outcome, client = complete(server, max_retries=1)
     assert isinstance(outcome, RequestFailure) and (outcome.reason, outcome.refused) == ("too_long", False)

@@ -53,7 +53,8 @@ def dying(after: int) -> Callable[[int, dict[str, Any]], str]:
     return lambda number, body: "ok" if number < after else "cut"
 
 
-def test_requests_of_a_server_that_dies_move_without_using_up_their_retries() -> None:
+def test_requests_of_a_server_that_dies_move_without_using_up_their_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_choice, "_FIRST_PAUSE_S", 3600.0)  # it would answer a probe
     with serve(latency_s=0.01, failures=dying(6)) as mortal, serve(latency_s=0.01) as other:
         outcomes, tally = ask([mortal.url, other.url], 60, max_retries=0)
     assert all_replied(outcomes, 60) and tally.failed == 0
@@ -134,7 +135,7 @@ def test_waiting_requests_get_the_slots_of_a_server_that_is_released_or_taken_ba
 
 
 def test_a_cancelled_waiter_passes_its_turn_on() -> None:
-    from lmms_eval_ad2.llm.connections import ConnectionPool
+    from lmms_eval_ad2.llm.request_loop import ConnectionPool
     from lmms_eval_ad2.llm.server_balancer import ServerBalancer
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""llm/connections: one pool of connections for all requests of a process."""
+"""llm/request_loop: one pool of connections for all requests of a process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web_protocol
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm import batch, connections
+from lmms_eval_ad2.llm import batch, request_loop
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.server_balancer import RequestRateLimiter
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
@@ -91,8 +91,8 @@ def test_an_interrupt_cancels_the_requests_and_later_calls_work() -> None:
 def test_an_interrupt_while_a_call_is_being_scheduled_leaves_no_request(
     monkeypatch: pytest.MonkeyPatch, scheduled: bool
 ) -> None:
-    request_loop = connections._RequestLoop()
-    schedule = request_loop._loop.call_soon_threadsafe
+    requests = request_loop._RequestLoop()
+    schedule = requests._loop.call_soon_threadsafe
     interrupts = iter([KeyboardInterrupt])
 
     def interrupted(callback: Callable[[], object]) -> None:
@@ -102,16 +102,16 @@ def test_an_interrupt_while_a_call_is_being_scheduled_leaves_no_request(
         if error is not None:
             raise error
 
-    async def main(pool: connections.ConnectionPool) -> None:
+    async def main(pool: request_loop.ConnectionPool) -> None:
         await asyncio.Event().wait()
 
     with monkeypatch.context() as patched:
-        patched.setattr(request_loop._loop, "call_soon_threadsafe", interrupted)
+        patched.setattr(requests._loop, "call_soon_threadsafe", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            request_loop.run(main)
-    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), request_loop._loop).result()  # a scheduled task has begun
-    assert not asyncio.all_tasks(request_loop._loop)
-    request_loop.close()
+            requests.run(main)
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), requests._loop).result()  # a scheduled task has begun
+    assert not asyncio.all_tasks(requests._loop)
+    requests.close()
 
 
 def test_a_process_ends_without_warnings() -> None:
@@ -150,7 +150,7 @@ def test_calls_at_the_same_time_share_the_limit_of_requests_in_flight() -> None:
 
 
 def test_a_key_that_is_refused_is_sent_by_few_of_many_calls() -> None:
-    with serve(failures=lambda number, body: "401", latency_s=0.05) as server:
+    with serve(failures=lambda number, body: "401", latency_s=1.0) as server:
         outcomes = ask_in_threads(server, 12)
         assert all(isinstance(outcome, Ad2Error) for outcome in outcomes)
         assert server.requests <= 4

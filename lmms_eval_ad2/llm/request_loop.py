@@ -1,4 +1,4 @@
-"""HTTP connections to model endpoints that stay open between calls.
+"""The event loop of all requests of a process, and the connections that stay open between calls.
 
 A closed-loop run sends a few requests for each decision. `run` executes them on one event loop, in a daemon thread that
 lives as long as the process, so that all requests share one `ConnectionPool`: a decision reuses the connections of the
@@ -12,28 +12,24 @@ import atexit
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.llm.completion import LONGEST_BODY
 from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
-from lmms_eval_ad2.llm.http_connections import HttpConnections
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.llm.client import EndpointConfig
 
-CHECK_VALID_S = 10.0  # a reply that is not older proves that a server listens
 _CLOSE_S = 2.0  # time to close the connections at the end of the process
 
 
 class ConnectionPool:
-    """Keep-alive connections of the running event loop, and what is known about the servers behind them."""
+    """Keep-alive connections of the running event loop, and the gates of the endpoints behind them."""
 
     def __init__(self) -> None:
-        self.http = HttpConnections(LONGEST_BODY)
-        self._last_reply: dict[str, float] = {}  # by URL, on the monotonic clock
-        self._accepted: set[tuple[str, str]] = set()  # addresses and keys
+        from lmms_eval_ad2.llm.http_client import HttpClient  # aiohttp, which a run without requests does not need
+
+        self.http = HttpClient()
         self._gates: dict[EndpointConfig, EndpointGate] = {}
 
     def gate(self, endpoint: EndpointConfig) -> EndpointGate:
@@ -41,23 +37,6 @@ class ConnectionPool:
         if endpoint not in self._gates:
             self._gates[endpoint] = EndpointGate(endpoint)
         return self._gates[endpoint]
-
-    def note_reply(self, url: str) -> None:
-        self._last_reply[url] = time.monotonic()
-
-    def note_connection_failure(self, url: str) -> None:
-        self._last_reply.pop(url, None)
-
-    def replied_recently(self, url: str) -> bool:
-        """True if the last connection to `url` gave a reply, at most CHECK_VALID_S ago."""
-        return time.monotonic() - self._last_reply.get(url, float("-inf")) <= CHECK_VALID_S
-
-    def note_accepted(self, endpoint: EndpointConfig) -> None:
-        self._accepted.add((endpoint.base_url, endpoint.api_key))
-
-    def has_accepted(self, endpoint: EndpointConfig) -> bool:
-        """True if a completion has been received from this address with this key."""
-        return (endpoint.base_url, endpoint.api_key) in self._accepted
 
     async def close(self) -> None:
         await self.http.close()
@@ -67,6 +46,8 @@ class _RequestLoop:
     """An event loop in a daemon thread, with its connection pool."""
 
     def __init__(self) -> None:
+        import lmms_eval_ad2.llm.http_client  # noqa: F401  # takes longer than an event loop should stand still
+
         self.pid = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ad2-requests", daemon=True)
