@@ -29,8 +29,9 @@ DROPPED = {
 OF_A_LIBRARY = {"sha256", "bytes"}  # of parquet files, in manifests
 CONCURRENT = ("episodes", "rank", "journal", "replies", "pre", "runs")  # files whose rows have no fixed order
 NAME_ONLY = (".log", ".bag", ".mp4", ".webm", ".pid", "")
+PASSING = ("lock", "-shm", "-wal")
 PICTURES = (".png", ".jpg", ".jpeg", ".webp")
-TEXT, SHORT_JSON, MANY, BLOCK, BLOCKS = 100, 72, 16, 20, 40
+TEXT, LINE, SHORT_JSON, MANY, BLOCK, BLOCKS = 100, 240, 72, 16, 20, 40
 ALIKE = 12  # files of one kind in one folder that are listed by name
 
 
@@ -46,7 +47,7 @@ def canonical(value: Any) -> str:
 def brief(value: Any, depth: int) -> Any:
     """The value with digests in place of long texts, long lists, and what is more than `depth` levels below."""
     if isinstance(value, str):
-        return value if len(value) <= TEXT else f"{value[: TEXT - 20]}… {len(value)} {digest(value)}"
+        return shortened(value)
     if not isinstance(value, dict | list) or len(text := canonical(value)) <= SHORT_JSON:
         return value
     if depth <= 0:
@@ -58,6 +59,10 @@ def brief(value: Any, depth: int) -> Any:
     step = -(-len(value) // BLOCKS)
     parts = [digest(canonical(value[i : i + step]), 6) for i in range(0, len(value), step)]
     return {"items": len(value), f"each {step}": parts}
+
+
+def shortened(text: str, limit: int = TEXT) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 20]}… {len(text)} {digest(text)}"
 
 
 def without(value: Any, names: set[str]) -> Any:
@@ -78,7 +83,7 @@ class Reader:
     def folder(self, folder: Path) -> Json:
         """File name -> content. More than ALIKE files of a kind are one entry with a digest of each."""
         kinds: dict[str, list[Path]] = {}
-        for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "lock"):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(PASSING)):
             name = PurePath(_stable(str(path.relative_to(folder))))
             kinds.setdefault(f"{name.parent}/*{''.join(name.suffixes[-2:])}", []).append(path)
         content: Json = {}
@@ -138,7 +143,8 @@ class Reader:
     def _table(self, path: Path) -> Json:
         import pyarrow.parquet as pq
 
-        return self.rows(pq.read_table(path).to_pylist())
+        rows = pq.read_table(path).to_pylist()
+        return self.rows([json.loads(row["record"]) if "record" in row else row for row in rows])
 
     def _text(self, path: Path) -> Any:
         try:
@@ -155,12 +161,12 @@ class Reader:
 
     def text(self, text: str) -> Any:
         """The lines of a short text, digests of blocks of lines of a long one."""
-        lines = [re.sub(r" {2,}", "  ", line.rstrip()) for line in self.work.scrub(text).splitlines()]
-        if sum(map(len, lines)) <= 800:
-            return [brief(line, 0) for line in lines]
+        lines = [re.sub(r" {2,}", "  ", line.rstrip()) for line in self.work.scrub_output(text).splitlines()]
+        if sum(map(len, lines)) <= (800 if self.depth <= 3 else 8000):
+            return [shortened(line, LINE) for line in lines]
         step = max(BLOCK, -(-len(lines) // BLOCKS))
         blocks = [digest("\n".join(lines[i : i + step]), 6) for i in range(0, len(lines), step)]
-        return {"lines": len(lines), f"each {step}": blocks, "first": brief(lines[0], 0)}
+        return {"lines": len(lines), f"each {step}": blocks, "first": shortened(lines[0], LINE)}
 
     def _page(self, path: Path) -> Json:
         """A page: its pictures, and the numbers of drawings, tables, and links that fetch something."""
