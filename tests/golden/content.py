@@ -23,9 +23,11 @@ from workspace import Workspace
 
 Json = dict[str, Any]
 DROPPED = {
-    "system_s", "duration_system", "seconds", "thinking_s", "overhead_s", "latency_s", "timing", "time", "date", "at",
-    "created", "started", "version", "versions", "commit", "lmms_eval", "lmms_eval_version", "key", "statement",
+    "system_s", "duration_system", "seconds", "thinking_s", "overhead_s", "waited_s", "latency_s", "timing", "date",
+    "created", "started", "start_time", "end_time", "total_evaluation_time_seconds", "version", "versions", "commit",
+    "git_hash", "git_branch", "lmms_eval", "lmms_eval_version", "statement",
 }  # fmt: skip
+KEY_OF_CONTENT = re.compile(r"[0-9a-f]{32,}(:\d+)?")  # of a reply in a journal, of imported data: contains the version
 OF_A_LIBRARY = {"sha256", "bytes"}  # of parquet files, in manifests
 CONCURRENT = ("episodes", "rank", "journal", "replies", "pre", "runs")  # files whose rows have no fixed order
 NAME_ONLY = (".log", ".bag", ".mp4", ".webm", ".pid", "")
@@ -67,7 +69,10 @@ def shortened(text: str, limit: int = TEXT) -> str:
 
 def without(value: Any, names: set[str]) -> Any:
     if isinstance(value, dict):
-        return {key: without(item, names) for key, item in value.items() if key not in names}
+        kept = {key: item for key, item in value.items() if key not in names}
+        if KEY_OF_CONTENT.fullmatch(str(kept.get("key"))):
+            del kept["key"]
+        return {key: without(item, names) for key, item in kept.items()}
     return [without(item, names) for item in value] if isinstance(value, list) else value
 
 
@@ -124,7 +129,10 @@ class Reader:
     def _rows(self, path: Path) -> Json:
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-        return self.rows([json.loads(line) for line in text.splitlines() if line.strip()], path.name)
+        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        if path.name.startswith("journal"):  # a line of its account every few seconds
+            rows = [row for row in rows if "start" not in row]
+        return self.rows(rows, path.name)
 
     def rows(self, rows: Sequence[Any], name: str = "") -> Json:
         """Rows by their identifier. Of many rows, or rows without one, only digests."""

@@ -99,7 +99,7 @@ class Workspace:
 
     def _scrubbed(self, text: str) -> str:
         for path, name in ((self.folder, "<work>"), (self.data, "<data>"), (self.repo, "<repo>")):
-            text = text.replace(str(path), name)
+            text = text.replace(str(path), name).replace(str(path.resolve()), name)  # ../shared may be a link
         if self.endpoint:
             text = text.replace(self.endpoint.url.removesuffix("/v1").removeprefix("http://"), "<endpoint>")
         return _replaced(MODULE.sub("<module>", text), VALUES)
