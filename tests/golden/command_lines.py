@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from content import brief
+from content import LINE, shortened
 from workspace import Workspace
 
 Program = Callable[[Sequence[str]], Any]
@@ -93,7 +93,7 @@ def _message(work: Workspace, err: str) -> str:
     lines = [line.strip() for line in err.strip().splitlines() if line.strip() and not PROGRESS.search(line)]
     if err.startswith("usage:"):
         lines = lines[-1:]
-    return str(brief(work.scrub(" / ".join(lines)), 0))
+    return shortened(work.scrub_output(" / ".join(lines)), LINE)
 
 
 # Parsers
@@ -131,7 +131,7 @@ def _tree(work: Workspace, path: str, parser: argparse.ArgumentParser) -> Iterab
         f"{'one' if g.required else 'at most one'} of {' '.join(map(_flags, g._group_actions))}"
         for g in parser._mutually_exclusive_groups
     ]
-    about = {"": brief(work.scrub(parser.description or ""), 0)} | ({"exclusive": groups} if groups else {})
+    about = {"": shortened(work.scrub(parser.description or ""))} | ({"exclusive": groups} if groups else {})
     yield path, {**about, **{_flags(action): _argument(work, parser, action) for action in arguments}}
     for action in branches:
         for name, child in action.choices.items():
@@ -152,7 +152,7 @@ def _argument(work: Workspace, parser: argparse.ArgumentParser, action: argparse
         "takes": _takes(parser, action) if kind in ("Store", "Append") else None,
     }  # fmt: skip
     values = " ".join(f"{key}={value}" for key, value in named.items() if value not in (None, "None"))
-    text = "hidden" if action.help is argparse.SUPPRESS else str(brief(work.scrub(action.help or ""), 0))
+    text = "hidden" if action.help is argparse.SUPPRESS else shortened(work.scrub(action.help or ""))
     return work.scrub(f"{kind} {values}; {text}")  # type: ignore[no-any-return]
 
 

@@ -23,14 +23,17 @@ from workspace import Workspace
 
 Json = dict[str, Any]
 DROPPED = {
-    "system_s", "duration_system", "seconds", "thinking_s", "overhead_s", "latency_s", "timing", "time", "date", "at",
-    "created", "started", "version", "versions", "commit", "lmms_eval", "lmms_eval_version", "key", "statement",
+    "system_s", "duration_system", "seconds", "thinking_s", "overhead_s", "waited_s", "latency_s", "timing", "date",
+    "created", "started", "start_time", "end_time", "total_evaluation_time_seconds", "version", "versions", "commit",
+    "git_hash", "git_branch", "lmms_eval", "lmms_eval_version", "statement",
 }  # fmt: skip
+KEY_OF_CONTENT = re.compile(r"[0-9a-f]{32,}(:\d+)?")  # of a reply in a journal, of imported data: contains the version
 OF_A_LIBRARY = {"sha256", "bytes"}  # of parquet files, in manifests
 CONCURRENT = ("episodes", "rank", "journal", "replies", "pre", "runs")  # files whose rows have no fixed order
 NAME_ONLY = (".log", ".bag", ".mp4", ".webm", ".pid", "")
+PASSING = ("lock", "-shm", "-wal")
 PICTURES = (".png", ".jpg", ".jpeg", ".webp")
-TEXT, SHORT_JSON, MANY, BLOCK, BLOCKS = 100, 72, 16, 20, 40
+TEXT, LINE, SHORT_JSON, MANY, BLOCK, BLOCKS = 100, 240, 72, 16, 20, 40
 ALIKE = 12  # files of one kind in one folder that are listed by name
 
 
@@ -46,7 +49,7 @@ def canonical(value: Any) -> str:
 def brief(value: Any, depth: int) -> Any:
     """The value with digests in place of long texts, long lists, and what is more than `depth` levels below."""
     if isinstance(value, str):
-        return value if len(value) <= TEXT else f"{value[: TEXT - 20]}… {len(value)} {digest(value)}"
+        return shortened(value)
     if not isinstance(value, dict | list) or len(text := canonical(value)) <= SHORT_JSON:
         return value
     if depth <= 0:
@@ -60,9 +63,16 @@ def brief(value: Any, depth: int) -> Any:
     return {"items": len(value), f"each {step}": parts}
 
 
+def shortened(text: str, limit: int = TEXT) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 20]}… {len(text)} {digest(text)}"
+
+
 def without(value: Any, names: set[str]) -> Any:
     if isinstance(value, dict):
-        return {key: without(item, names) for key, item in value.items() if key not in names}
+        kept = {key: item for key, item in value.items() if key not in names}
+        if KEY_OF_CONTENT.fullmatch(str(kept.get("key"))):
+            del kept["key"]
+        return {key: without(item, names) for key, item in kept.items()}
     return [without(item, names) for item in value] if isinstance(value, list) else value
 
 
@@ -78,7 +88,7 @@ class Reader:
     def folder(self, folder: Path) -> Json:
         """File name -> content. More than ALIKE files of a kind are one entry with a digest of each."""
         kinds: dict[str, list[Path]] = {}
-        for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "lock"):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(PASSING)):
             name = PurePath(_stable(str(path.relative_to(folder))))
             kinds.setdefault(f"{name.parent}/*{''.join(name.suffixes[-2:])}", []).append(path)
         content: Json = {}
@@ -119,7 +129,10 @@ class Reader:
     def _rows(self, path: Path) -> Json:
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
-        return self.rows([json.loads(line) for line in text.splitlines() if line.strip()], path.name)
+        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+        if path.name.startswith("journal"):  # a line of its account every few seconds
+            rows = [row for row in rows if "start" not in row]
+        return self.rows(rows, path.name)
 
     def rows(self, rows: Sequence[Any], name: str = "") -> Json:
         """Rows by their identifier. Of many rows, or rows without one, only digests."""
@@ -138,7 +151,8 @@ class Reader:
     def _table(self, path: Path) -> Json:
         import pyarrow.parquet as pq
 
-        return self.rows(pq.read_table(path).to_pylist())
+        rows = pq.read_table(path).to_pylist()
+        return self.rows([json.loads(row["record"]) if "record" in row else row for row in rows])
 
     def _text(self, path: Path) -> Any:
         try:
@@ -155,12 +169,12 @@ class Reader:
 
     def text(self, text: str) -> Any:
         """The lines of a short text, digests of blocks of lines of a long one."""
-        lines = [re.sub(r" {2,}", "  ", line.rstrip()) for line in self.work.scrub(text).splitlines()]
-        if sum(map(len, lines)) <= 800:
-            return [brief(line, 0) for line in lines]
+        lines = [re.sub(r" {2,}", "  ", line.rstrip()) for line in self.work.scrub_output(text).splitlines()]
+        if sum(map(len, lines)) <= (800 if self.depth <= 3 else 8000):
+            return [shortened(line, LINE) for line in lines]
         step = max(BLOCK, -(-len(lines) // BLOCKS))
         blocks = [digest("\n".join(lines[i : i + step]), 6) for i in range(0, len(lines), step)]
-        return {"lines": len(lines), f"each {step}": blocks, "first": brief(lines[0], 0)}
+        return {"lines": len(lines), f"each {step}": blocks, "first": shortened(lines[0], LINE)}
 
     def _page(self, path: Path) -> Json:
         """A page: its pictures, and the numbers of drawings, tables, and links that fetch something."""

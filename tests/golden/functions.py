@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from content import brief, canonical, digest
+from content import brief, canonical, digest, shortened
 from workspace import Workspace
 
 Json = dict[str, Any]
@@ -249,7 +249,7 @@ def deployed(work: Workspace, robot: str) -> Json:
             stream = tar.extractfile(entry)
             files[f"{entry.name} {entry.mode:o}"] = _sent(work, entry.name, stream.read() if stream else b"")
     words = Path(f"{sent}.words").read_text("utf-8").split("\0")[:-1]
-    return {"ssh": work.scrub([brief(word, 0) for word in words]), "files": files}
+    return {"ssh": work.scrub([shortened(word) for word in words]), "files": files}
 
 
 def _sent(work: Workspace, name: str, data: bytes) -> Any:

@@ -3,7 +3,8 @@
     about: one sentence
     cpu_s: 30                 # about so many CPU-seconds; long groups start first
     tier: verify              # or soak
-    inputs: releases          # function of inputs.py that writes files into the group's folder first
+    files: {NAME: TEXT}       # written into the group's folder first; {url} and similar are filled in
+    inputs: releases          # function of inputs.py that writes further files
     replies: driving          # function of replies.py: a model endpoint at {url} that answers so
     rows:
       NAME: ad2 drive run --suite demo --agent expert --out expert
@@ -12,7 +13,8 @@
 
 Rows run in order in one folder. Of a command the exit code and what it has written to --out are recorded, else its
 output. `keep`: stdout, nothing, or files and folders (patterns). `depth`: levels of JSON that are kept as values.
-`code`: the expected exit code. `env`: variables. Requests to the endpoint are recorded with the row that caused them.
+`code`: the expected exit code, else 0 or 1 (done, but not all). `env`: variables. Requests to the endpoint are recorded
+with the row that caused them.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,7 @@ class Group:
     replies: str = ""
     in_process: bool = False
     data: bool = False
+    files: dict[str, str] = field(default_factory=dict)
 
 
 def groups() -> dict[str, Group]:
@@ -82,6 +85,8 @@ def recorded_rows(group: Group, folder: Path) -> tuple[dict[str, Any], dict[str,
         work = Workspace(folder)
         if group.replies:
             work.endpoint = stack.enter_context(serve(getattr(importlib.import_module("replies"), group.replies)))
+        for name, text in group.files.items():
+            work.write(name, work.filled(text))
         if group.inputs:
             getattr(importlib.import_module("inputs"), group.inputs)(work)
         for name, row in group.rows.items():
@@ -103,12 +108,12 @@ def _recorded(work: Any, row: Mapping[str, Any]) -> Any:
         return json.loads(json.dumps(value))
     words = shlex.split(work.filled(row["run"]))
     env = {key: work.filled(str(value)) for key, value in row.get("env", {}).items()}
-    code = row.get("code", 0)
+    expected = [row["code"]] if "code" in row else [0, 1]
     done = work.run(*words, code=None, **env)
-    if done.returncode != code or "Traceback (most recent call last)" in done.stderr:
+    if done.returncode not in expected or "Traceback (most recent call last)" in done.stderr:
         ends = f"{done.stdout[-1500:]}\n{done.stderr[-1500:]}"
-        raise RuntimeError(f"exit code {done.returncode}, expected {code}: {ends}")
-    value = {"code": code, **_kept(work, row, words, done)}
+        raise RuntimeError(f"exit code {done.returncode}, expected {expected}: {ends}")
+    value = {"code": done.returncode, **_kept(work, row, words, done)}
     if work.endpoint and (requests := work.endpoint.take()) and row.get("requests", True):
         value["requests"] = described(requests)
     return value

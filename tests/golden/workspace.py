@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,14 @@ NOT_INHERITED = ("AD2_PROMPTS", "AD2_FRAME", "AD2_SHARD", "AD2_BENCH2DRIVE_ROUTE
 SETTINGS = {"AD2_JUDGE": "lexical", "OPENAI_API_KEY": "sk-golden"}
 # Our modules may move: the last name of a dotted path is kept.
 MODULE = re.compile(r"\b(?:lmms_eval_ad2|closedloop_plugin)(?:\.\w+)+(?=[.:]\w)")
-NOT_STABLE = (
+VALUES = (
     (re.compile(r"/tmp/[\w./-]+"), "<tmp>"),
     (re.compile(r"\b127\.0\.0\.1:\d{4,5}\b"), "<endpoint>"),
+    (re.compile(r"\b\d+\.\d+\.\d+\+[0-9a-f]{12}(-\w+)?|\b[0-9a-f]{40}\b"), "<version>"),
+)
+OUTPUT = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+\d\d:\d\d|Z)?"), "<time>"),
     (re.compile(r"\b\d+(\.\d+)? ?(s|ms|min|seconds)\b"), "<n> s"),
-    (re.compile(r"\b\d+\.\d+\.\d+\+[0-9a-f]{12}(-\w+)?|\b[0-9a-f]{40}\b"), "<version>"),
 )
 
 
@@ -88,7 +90,7 @@ class Workspace:
                 os.chdir(before)
 
     def scrub(self, value: Any) -> Any:
-        """`value` without paths of this machine, module paths, times and the version."""
+        """`value` without paths of this machine, module paths and the version."""
         if isinstance(value, Mapping):
             return {self.scrub(str(k)): self.scrub(v) for k, v in value.items()}
         if isinstance(value, list | tuple):
@@ -97,10 +99,17 @@ class Workspace:
 
     def _scrubbed(self, text: str) -> str:
         for path, name in ((self.folder, "<work>"), (self.data, "<data>"), (self.repo, "<repo>")):
-            text = text.replace(str(path), name)
+            text = text.replace(str(path), name).replace(str(path.resolve()), name)  # ../shared may be a link
         if self.endpoint:
             text = text.replace(self.endpoint.url.removesuffix("/v1").removeprefix("http://"), "<endpoint>")
-        text = MODULE.sub("<module>", text)
-        for pattern, name in NOT_STABLE:
-            text = pattern.sub(name, text)
-        return text
+        return _replaced(MODULE.sub("<module>", text), VALUES)
+
+    def scrub_output(self, text: str) -> str:
+        """What a command prints, also without times and durations."""
+        return _replaced(self._scrubbed(text), OUTPUT)
+
+
+def _replaced(text: str, patterns: Sequence[tuple[re.Pattern[str], str]]) -> str:
+    for pattern, name in patterns:
+        text = pattern.sub(name, text)
+    return text

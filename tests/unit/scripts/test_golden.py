@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from support.scripts import script
+
+from lmms_eval_ad2.cli.main import parser
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +42,19 @@ def test_differences_are_reported_with_their_path(golden: ModuleType, kept: Any,
 def test_every_group_of_the_table_has_a_recording_of_each_row(golden: ModuleType) -> None:
     recorded = {path.stem: set(golden.read_recording(path)) for path in golden.RECORDINGS.glob("*.json")}
     assert recorded == {name: set(group.rows) for name, group in golden.groups().items()}
+
+
+def test_every_command_line_of_the_table_can_be_parsed(golden: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    top, refused = parser(), []
+    for group in golden.groups().values():
+        for name, row in group.rows.items():
+            words = shlex.split(row.get("run", ""))
+            try:
+                if words[:1] == ["ad2"]:
+                    top.parse_args(words[1:])
+            except SystemExit as exc:
+                refused += [f"{group.name}:{name}: {capsys.readouterr().err}"] if exc.code else []
+    assert refused == []
 
 
 def test_recordings_are_small(golden: ModuleType) -> None:
