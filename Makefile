@@ -1,6 +1,6 @@
 # demo: install and run the sample     check: lint and types     bench: benchmarks, as ratios     results: docs/results
 # quick: unit tests, about a minute     test: every feature once, 10 minutes on two cores
-# verify: goldens, kill tests, real-time tests, servers, full fuzzing, 30 minutes   soak: large counts, 40 minutes
+# verify: kill tests, real-time tests, servers, full fuzzing, 30 minutes   soak: goldens, large counts, 50 minutes
 # coverage: lines and branches of test and verify, to tests/golden/coverage.json
 PYTHON ?= python3
 VENV   := .venv
@@ -24,11 +24,10 @@ test: $(VENV)/.installed-dev
 	$(PY) $(PYTEST) --reruns 1 -rR -m "not system and not soak"
 
 verify: $(VENV)/.installed-dev
-	$(PY) scripts/golden.py compare
 	AD2_TEST_TIER=verify $(PY) $(PYTEST) --reruns 1 -rR -m "system or soak or hypothesis"
 
 soak: $(VENV)/.installed-dev
-	$(PY) scripts/golden.py compare --soak
+	$(PY) scripts/golden.py compare --all
 	AD2_TEST_TIER=soak $(PY) $(PYTEST) -o timeout=7200 -m "soak or hypothesis"
 
 # Processes that tests start are measured too. Not in the lock: no test needs it. Failing tests do not stop it.
