@@ -118,12 +118,6 @@ def _sampled(scenario: Any, program: Path, tries: int, stage: Any, in_carla: boo
     )
 
 
-def more_scenes(compiled: CompiledScene, count: int, tries: int = 2000) -> list[Any]:
-    """Further scenes of a compiled scenario, with their own draws. Raises InvalidScene as scene_for."""
-    with _located_errors(compiled.program, tries):
-        return [compiled.scenario.generate(maxIterations=tries, verbosity=0)[0] for _ in range(count)]
-
-
 def space_for(program: Path, model: str, params: dict[str, Any]) -> dict[str, ParameterDomain]:
     """Domains of the program's free parameters, compiled but not sampled. Raises Ad2Error as scene_for."""
     check_dialect(Path(program), params)
