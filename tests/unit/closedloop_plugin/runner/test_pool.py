@@ -174,13 +174,6 @@ def test_an_ad2_error_of_a_world_ends_the_run_with_its_message(tmp_path: Path) -
         run_into(tmp_path, tasks(), worker_config(faulty("user")))
 
 
-def test_a_map_of_a_route_that_cannot_be_read_is_at_fault_and_the_run_continues(tmp_path: Path) -> None:
-    records = run_into(tmp_path, tasks(), worker_config(faulty("map")))
-    assert (records[2].end, records[2].fault) == (EndReason.INVALID, "map")
-    assert records[2].reason == "Town99.xodr: its reader cannot use this map: no lanes"
-    assert [r.end for r in records].count("completed") == 5
-
-
 def test_a_world_that_never_starts_ends_the_run_with_the_path_of_its_log(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"does not start \(5 tries\): WorldError: no display; see .*worker0.log"):
         run_into(

@@ -112,5 +112,7 @@ def test_a_map_is_cached_on_its_second_use(folder: Path, tmp_path: Path, monkeyp
 def test_a_map_beyond_the_bounds_does_not_reach_scenic(tmp_path: Path) -> None:
     file = tmp_path / "far.xodr"
     file.write_text('<OpenDRIVE><road id="1" length="1e9"/></OpenDRIVE>')
-    with pytest.raises(Ad2Error, match=r"far\.xodr: road 1: <road> length is 1e9"):
+    with pytest.raises(
+        Ad2Error, match=r"far\.xodr: Scenic's OpenDRIVE reader cannot use this map: road 1: <road> length is 1e9"
+    ):
         networks._network(None, file, lambda *a, **k: pytest.fail("parsed"))
