@@ -18,7 +18,7 @@ def started_run(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Any:
         monkeypatch.setenv(f"AD2_DRIVE_{name}", value)
     runs: list[Any] = []
     monkeypatch.setattr(harness, "run", lambda drive_run, *drivers: runs.append(drive_run) or [record])
-    record = SimpleNamespace(route_id="101", to_json=lambda: "{}")
+    record = SimpleNamespace(route_id="101", blamed="", to_json=lambda: "{}")
     config = SimpleNamespace(dataset_path="ad2drive:demo", metadata={}, task="ad2drive_carla", test_split="test")
     harness.ConfigurableTask.download(SimpleNamespace(config=config))
     lm = SimpleNamespace(is_simple=True, task_dict={"ad2drive_carla": {"test": [{"id": "101"}]}})
