@@ -34,6 +34,7 @@ NAME_ONLY = (".log", ".bag", ".mp4", ".webm", ".pid", "")
 PASSING = ("lock", "-shm", "-wal")
 PICTURES = (".png", ".jpg", ".jpeg", ".webp")
 TEXT, LINE, SHORT_JSON, MANY, BLOCK, BLOCKS = 100, 240, 72, 16, 20, 40
+ENTRIES, LONG_JSON, ENTRY_BLOCKS = 40, 2000, 12  # of an object: more entries in more characters are kept as blocks
 ALIKE = 12  # files of one kind in one folder that are listed by name
 
 
@@ -61,6 +62,20 @@ def brief(value: Any, depth: int) -> Any:
     step = -(-len(value) // BLOCKS)
     parts = [digest(canonical(value[i : i + step]), 6) for i in range(0, len(value), step)]
     return {"items": len(value), f"each {step}": parts}
+
+
+def blocked(value: Any) -> Any:
+    """The value with digests of blocks in place of the entries of long objects; a block is named by its first key."""
+    if isinstance(value, list):
+        return [blocked(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) <= ENTRIES or len(canonical(value)) <= LONG_JSON:
+        return {key: blocked(item) for key, item in value.items()}
+    entries = sorted(value.items())
+    step = -(-len(entries) // ENTRY_BLOCKS)
+    parts = [entries[i : i + step] for i in range(0, len(entries), step)]
+    return {f"{part[0][0]} and {len(part) - 1} more": digest(canonical(part), 6) for part in parts}
 
 
 def shortened(text: str, limit: int = TEXT) -> str:

@@ -161,4 +161,7 @@ def _draft(task: str) -> str:
 
 
 def one_sentence(body: Any) -> str:
-    return "I cannot say."
+    """No answer of a driver; the roles of `ad2 mcq` are played."""
+    asked = text_of(body, first=True)
+    forms = ("distractors", "reviews", "picks", "score")
+    return mcq(body) if any(f'"{form}"' in asked for form in forms) else "I cannot say."

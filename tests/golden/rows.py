@@ -100,6 +100,7 @@ def recorded_rows(group: Group, folder: Path) -> tuple[dict[str, Any], dict[str,
 
 
 def _recorded(work: Any, row: Mapping[str, Any]) -> Any:
+    from content import blocked
     from endpoint import described
 
     if "call" in row:
@@ -116,7 +117,7 @@ def _recorded(work: Any, row: Mapping[str, Any]) -> Any:
     value = {"code": done.returncode, **_kept(work, row, words, done)}
     if work.endpoint and (requests := work.endpoint.take()) and row.get("requests", True):
         value["requests"] = described(requests)
-    return value
+    return blocked(json.loads(json.dumps(value)))
 
 
 def _kept(work: Any, row: Mapping[str, Any], words: list[str], done: Any) -> dict[str, Any]:
