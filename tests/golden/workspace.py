@@ -28,6 +28,7 @@ MODULE = re.compile(r"\b(?:lmms_eval_ad2|closedloop_plugin)(?:\.\w+)+(?=[.:]\w)"
 VALUES = (
     (re.compile(r"/tmp/[\w./-]+"), "<tmp>"),
     (re.compile(r"\b127\.0\.0\.1:\d{4,5}\b"), "<endpoint>"),
+    (re.compile(r" at 0x[0-9a-f]{6,16}\b"), " at <address>"),
     (re.compile(r"\b\d+\.\d+\.\d+\+[0-9a-f]{12}(-\w+)?|\b[0-9a-f]{40}\b"), "<version>"),
 )
 OUTPUT = (
