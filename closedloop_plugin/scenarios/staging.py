@@ -32,7 +32,8 @@ class RouteStaging:
 def staging(route: Route, *, in_town: bool) -> RouteStaging:
     """The staging of a route. `in_town`: on a town's map, with all its junctions; else on a generated road, which has
     one junction at most."""
-    pairs = [(one, _unplayable(one) or _far_away(one, route)) for one in route.played]
+    path = RoutePath(np.array(route.points))
+    pairs = [(one, _unplayable(one) or _far_away(one, path)) for one in route.played]
     special = [not reason and LAYOUTS[one.kind].topology != CORRIDOR for one, reason in pairs]
     if sum(special) > 1 and not in_town:
         pairs = [(one, NO_JUNCTION if own else reason) for (one, reason), own in zip(pairs, special, strict=True)]
@@ -56,9 +57,9 @@ def _unplayable(scenario: RouteScenario) -> str:
     return f"a {scenario.kind} needs {' and '.join(lacking)} (x, y, z) in its scenario" if lacking else ""
 
 
-def _far_away(scenario: RouteScenario, route: Route) -> str:
+def _far_away(scenario: RouteScenario, path: RoutePath) -> str:
     """Why a scenario cannot happen to a car on its route, "" if it can: its trigger point is elsewhere."""
-    path, (x, y, _) = RoutePath(np.array(route.points)), scenario.trigger
+    x, y, _ = scenario.trigger
     s, left = path.locate(x, y)
     distance = math.hypot(left, max(-s, s - path.length, 0.0))
     return f"its trigger point is {distance:,.0f} m from the route" if distance > FAR_M else ""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.benchmark_modules import benchmark_module
+from support.scripts import script
 
-measured_json = benchmark_module("measured_json")
+measured_json = script("measured_json", "benchmarks")
 
 
 def fails(scale: float) -> dict[str, float]:

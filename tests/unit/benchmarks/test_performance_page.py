@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.benchmark_modules import benchmark_module
 from support.running import REPO
+from support.scripts import script
 
 from lmms_eval_ad2.errors import Ad2Error
 
-script = benchmark_module("performance_page")
+script = script("performance_page", "benchmarks")
 STORED: dict[str, Any] = json.loads(script.STORED.read_text("utf-8"))
 ROWS = (*script.RATIOS, *script.RATES)
 BLOCK = re.compile(r"<!-- ([\w-]+): begin -->\n(.*?)\n<!-- \1: end -->", re.DOTALL)
