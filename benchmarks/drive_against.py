@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, VARIABLE, routes_home
+from closedloop_plugin.scenarios.suites.lookup import BENCH2DRIVE, EMBEDDED, VARIABLE, routes_home
 
 PROFILE, WORKERS = "bench2advlm", 2
 CHANGING = ("system_s", "version", "world")  # fields of a record that are not the drive's

@@ -19,16 +19,16 @@ from typing import Any
 
 from measured_json import in_own_process, scaled
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.baselines import StraightDriver
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents.baselines import StraightDriver
 from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
@@ -87,7 +87,7 @@ def _config(frames: Path | None) -> WorkerConfig:
     return WorkerConfig(
         FactoryRecipe(""),
         EvaluationConditions(profile("bench2drive"), agent={}),
-        track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"),
+        track=FactoryRecipe("closedloop_plugin.report.track_log:TrackLog"),
         recorders=(collector,) if frames else (),
     )
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from measured_json import scaled
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.expert import ExpertDriver
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import Control, Decision, GroundTruth, Observation
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents.expert import ExpertDriver
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner import worker
 from closedloop_plugin.runner.decision_files import DecisionFiles
@@ -31,7 +31,7 @@ from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup, ParameterDomain
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
@@ -142,7 +142,7 @@ def _drive(world: EmbeddedWorld, routes: int, cameras: tuple[Camera, ...], files
     config = WorkerConfig(
         FactoryRecipe(""),
         EvaluationConditions(rules, DecisionRules(), {}, None, True),
-        track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"),
+        track=FactoryRecipe("closedloop_plugin.report.track_log:TrackLog"),
     )
     responder = DecisionResponder(config, TimedExpert(clock, bool(cameras)), None, None)
     start = time.thread_time()

@@ -22,23 +22,23 @@ from typing import Any, TypeVar
 
 from measured_json import scaled
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, EndReason
+from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.worker import WorkerConfig
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
 
 ANSWER_S, DECISION_HZ, WORKERS = 0.2, 2.0, 8
 SECONDS, SHORTEST = 15, 10  # of each episode: 30 questions; all worlds must drive at the same time
 SIGMA = 0.6  # of the logarithm of an endpoint's latency
-FAKE = FactoryRecipe("closedloop_plugin.testing.fake_world:FakeWorld")
+FAKE = FactoryRecipe("closedloop_plugin.worlds.testing.fake_world:FakeWorld")
 
 
 class SlowModel:

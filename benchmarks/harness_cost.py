@@ -57,9 +57,9 @@ def prepare(folder: Path) -> None:
     import pyarrow.parquet as pq
     from PIL import Image
 
+    from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Record
     from lmms_eval_ad2.data.home import open_dataset, write_dataset
-    from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
-    from lmms_eval_ad2.sample import ensure_sample
+    from lmms_eval_ad2.data.sample import ensure_sample
 
     ensure_sample()
     source = open_dataset("sample_ad2_bench", "test")

@@ -89,8 +89,8 @@ def _built(url: str, in_flight: int, folder: Path, questions: int) -> dict[str, 
 def _questions(folder: Path, n: int) -> list[Any]:
     from PIL import Image
 
+    from lmms_eval_ad2.core.records import BilingualText, Record
     from lmms_eval_ad2.mcq.base import OpenQuestion
-    from lmms_eval_ad2.records import BilingualText, Record
 
     Image.linear_gradient("L").resize(SIZE).convert("RGB").save(folder / "front.jpg")
     found = []

@@ -22,7 +22,7 @@ from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.store import read_records
-from closedloop_plugin.suites.lookup import NAMED, VARIABLE, suite
+from closedloop_plugin.scenarios.suites.lookup import NAMED, VARIABLE, suite
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import result_pages

@@ -30,8 +30,8 @@ from typing import Any
 
 from measured_json import UnavailablePart, run_benchmark, scaled
 
-from closedloop_plugin.agents.baselines import StraightDriver
 from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.driver.agents.baselines import StraightDriver
 from closedloop_plugin.robots.onboard.link import PlannerLink, WakePipe, open_link
 from closedloop_plugin.robots.planner.journal import FILE as JOURNAL
 from closedloop_plugin.robots.planner.journal import PlannerJournal

@@ -32,7 +32,7 @@ def measure(scale: float) -> dict[str, float]:
 
 def answered(size: int) -> Iterator[tuple[Any, str]]:
     """Synthetic records (exact-scored forms and free text) with a reply each, generated one at a time."""
-    from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
+    from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Record
 
     options = tuple(AnswerOption(x, BilingualText(f"a longer option text {x} for a road scene")) for x in "ABCDEF")
     for i in range(size):

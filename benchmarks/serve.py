@@ -25,12 +25,12 @@ import numpy as np
 from measured_json import run_benchmark, scaled
 from PIL import Image
 
-from closedloop_plugin.agents.endpoint import EndpointModel
-from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
-from closedloop_plugin.serve.batching import RequestBatcher
-from closedloop_plugin.serve.http_api import ChatHttpApi, RequestLimits
-from closedloop_plugin.serve.model_service import ModelService
-from closedloop_plugin.serve.server import listening
+from closedloop_plugin.driver.agents.endpoint import EndpointModel
+from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
+from closedloop_plugin.interfaces.serve.batching import RequestBatcher
+from closedloop_plugin.interfaces.serve.http_api import ChatHttpApi, RequestLimits
+from closedloop_plugin.interfaces.serve.model_service import ModelService
+from closedloop_plugin.interfaces.serve.server import listening
 
 BATCH, LATENCY_S, IN_FLIGHT, SECONDS, LONE = 8, 0.1, 32, 8.0, 40
 

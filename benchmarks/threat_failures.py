@@ -44,10 +44,10 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.runner.store import read_records
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES, CauseSource
-from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.folder import ThreatFolder
-from lmms_eval_ad2.metrics.intervals import FRACTION, ClusterJackknife, ConfidenceInterval
+from lmms_eval_ad2.scoring.metrics.intervals import FRACTION, ClusterJackknife, ConfidenceInterval
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write
 

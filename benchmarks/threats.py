@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.latency import LatencyModel
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.search import samplers
 from closedloop_plugin.threats.search.search import ThreatSearchConfig, search, with_expert
 from closedloop_plugin.threats.search.trial import SearchTrial
@@ -83,7 +83,7 @@ CASES: Mapping[str, Case] = {
     "late expert": Case("expert", DecisionRules(decision_hz=2.0, latency=LatencyModel("0.5 s", (0.5,)))),
 }
 ROUTE = "101"  # of the demo suite
-EXPERT = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": "expert"})
+EXPERT = FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", {"spec": "expert"})
 
 
 def run_search(folder: Path, case: Case, sampler: str, seed: int, budget: int, workers: int) -> list[SearchTrial]:

@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from closedloop_plugin.evaluation import DriveResult, evaluate
+    from closedloop_plugin.interfaces.evaluation import DriveResult, evaluate
 
 __all__ = ["DriveResult", "evaluate"]
 
@@ -15,5 +15,5 @@ __all__ = ["DriveResult", "evaluate"]
 def __getattr__(name: str) -> Any:
     """The public functions, imported on first use, since every module of the package imports it."""
     if name in __all__:
-        return getattr(importlib.import_module("closedloop_plugin.evaluation"), name)
+        return getattr(importlib.import_module("closedloop_plugin.interfaces.evaluation"), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.numbers import environment_number
+from lmms_eval_ad2.core.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.numbers import environment_number
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 from lmms_eval_ad2.storage.training_card import STRICT_ENV
 

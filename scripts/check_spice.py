@@ -13,7 +13,7 @@ import math
 import sys
 from dataclasses import dataclass
 
-from lmms_eval_ad2.metrics.caption import CorpusScore, caption_scores, spice
+from lmms_eval_ad2.scoring.metrics.caption import CorpusScore, caption_scores, spice
 
 
 @dataclass(frozen=True, slots=True)

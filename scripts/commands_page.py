@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.cli.main import ORDER, parser
-from lmms_eval_ad2.options import DeclaredOption, options_of
+from lmms_eval_ad2.core.options import DeclaredOption, options_of
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
 HEAD = """# Commands
 
     ad2 COMMAND --help
 
-Written by `python scripts/commands_page.py` from the options of the commands (`lmms_eval_ad2/options.py`); a test fails
+Written by `python scripts/commands_page.py` from the options of the commands (`lmms_eval_ad2/core/options.py`); a test fails
 if it is not current. Required options are in bold. Of commands that continue in a folder which already has results,
 "same" marks the options that are part of the run's identity: a start with another value is refused. Every other option
 may differ from start to start."""

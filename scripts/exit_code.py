@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from lmms_eval_ad2.command_errors import run_command
+from lmms_eval_ad2.core.command_errors import run_command
 
 
 def exit_code(work: Callable[[], None]) -> int:

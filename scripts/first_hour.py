@@ -27,11 +27,11 @@ from process_memory import gpu_of
 from stages import Stage, StageRunner
 
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.suites.lookup import EMBEDDED, suite
-from lmms_eval_ad2.command_errors import run_command
-from lmms_eval_ad2.coordinates import FrameSetting
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import add_options, option, read_options
+from closedloop_plugin.scenarios.suites.lookup import EMBEDDED, suite
+from lmms_eval_ad2.core.command_errors import run_command
+from lmms_eval_ad2.core.coordinates import FrameSetting
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import add_options, option, read_options
 from lmms_eval_ad2.storage.local_weights import local_weights
 
 MODEL_FILES = Path(__file__).resolve().parent.parent / "configs" / "models"

@@ -27,10 +27,10 @@ from stages import Stage, StageRunner
 from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of, size_words
 from closedloop_plugin.learn.train import CPU
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
-from closedloop_plugin.suites.lookup import EMBEDDED, routes_home, suite
-from lmms_eval_ad2.command_errors import run_command
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import add_options, option, read_options
+from closedloop_plugin.scenarios.suites.lookup import EMBEDDED, routes_home, suite
+from lmms_eval_ad2.core.command_errors import run_command
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import add_options, option, read_options
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.training_card import MOST_BYTES
 

@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 from learn import BLIND, SIGHTED
 
 from lmms_eval_ad2.cli.main import main as ad2
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.data.releases.world import TASKS
-from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import atomic_write_json
 from lmms_eval_ad2.storage.untrusted_json import read_bytes
 

@@ -51,7 +51,7 @@ USED = {
     "lmms_eval.models.chat.openai.OpenAICompatible": f"{_HARNESS}/refusal_guard.py",
     "lmms_eval.models.chat.qwen2_5_vl.Qwen2_5_VL": f"{_HARNESS}/model_input.py",
     "lmms_eval.models.chat.qwen3_vl.Qwen3_VL": f"{_HARNESS}/model_input.py",
-    "lmms_eval.models.get_model": "closedloop_plugin/harness/lmms_model.py",
+    "lmms_eval.models.get_model": "closedloop_plugin/driver/agents/lmms_model.py",
     "lmms_eval.models.model_utils.gen_metrics.log_metrics": f"{_HARNESS}/batched_generation.py",
     "lmms_eval.models.model_utils.media_encoder.encode_image_to_data_url": f"{_HARNESS}/models/swift.py",
     "lmms_eval.models.registry_v2.ModelManifest": f"{_HARNESS}/models/__init__.py",
@@ -64,7 +64,7 @@ USED = {
     "lmms_eval.tui.discovery.discover_tasks": f"{_HARNESS}/plugin.py",
     "lmms_eval.utils.get_eval_banner": "lmms_eval_ad2/cli/lmms.py",
     "lmms_eval.utils.make_table": "lmms_eval_ad2/cli/lmms.py",
-    "lmms_eval.utils.simple_parse_args_string": "closedloop_plugin/harness/lmms_model.py",
+    "lmms_eval.utils.simple_parse_args_string": "closedloop_plugin/driver/agents/lmms_model.py",
 }
 MISSING = "missing"
 _IGNORED = ("ctx", "kind", "type_comment")  # fields without meaning for the behaviour

@@ -12,10 +12,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from closedloop_plugin.suites import programs
-from closedloop_plugin.suites.lookup import routes_of
-from closedloop_plugin.suites.shipped_threats import ENDING, SHIPPED, pack
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scenarios.suites import programs
+from closedloop_plugin.scenarios.suites.lookup import routes_of
+from closedloop_plugin.scenarios.suites.shipped_threats import ENDING, SHIPPED, pack
+from lmms_eval_ad2.core.errors import Ad2Error
 
 MOST_BYTES = 3_000_000
 KEPT = ("asked", "finished", "checked", "reflect", "left_out", "failed", "failed_in_round", "causes")

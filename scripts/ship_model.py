@@ -22,7 +22,7 @@ from closedloop_plugin.learn.collection import frames_files, frames_of
 from closedloop_plugin.learn.model_folder import CONFIG, WEIGHTS
 from closedloop_plugin.learn.shipped_model import FOLDER
 from closedloop_plugin.learn.train import LOG
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.text_table import TextTable
 from lmms_eval_ad2.storage.files import atomic_path, file_sha256
 from lmms_eval_ad2.storage.local_weights import TRAINING_CARD

@@ -29,8 +29,8 @@ from typing import Any
 from process_memory import MemorySampler, gpu_used_mib, larger
 
 import lmms_eval_ad2
-from lmms_eval_ad2.parent_process import exit_with_parent
-from lmms_eval_ad2.printed import one_line
+from lmms_eval_ad2.core.parent_process import exit_with_parent
+from lmms_eval_ad2.core.printed import one_line
 from lmms_eval_ad2.report.text_table import TextTable
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read

@@ -36,7 +36,7 @@ def server_of(text: str) -> tuple[str, int]:
     try:
         from closedloop_plugin.carla.maps.from_server import address
         from closedloop_plugin.carla.servers.probe import NO_SERVER, advice, probe
-        from lmms_eval_ad2.errors import Ad2Error
+        from lmms_eval_ad2.core.errors import Ad2Error
     except ImportError as exc:
         raise ValueError(f"{exc}: install this checkout first: pip install -e '.[drive,carla]'") from exc
     try:

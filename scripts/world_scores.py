@@ -21,8 +21,8 @@ from marked_blocks import insert
 
 from closedloop_plugin.cli.drive.label import DriveLabelOptions
 from closedloop_plugin.learn.questions.collection import label_folder
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.releases.world import TASKS
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report.runs import RunSummary, load
 from lmms_eval_ad2.report.text_table import TextTable
 

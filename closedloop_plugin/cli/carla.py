@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.carla.servers.lifecycle import CarlaServerStatus
@@ -96,7 +96,7 @@ def register(subparsers: Any) -> None:
 
 def up(options: CarlaUpOptions) -> int:
     from closedloop_plugin.carla.servers import lifecycle
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if not (0 < options.wait < math.inf and 0 < options.hang < math.inf):
         raise Ad2Error("--wait and --hang are seconds above 0")
@@ -118,7 +118,7 @@ def up(options: CarlaUpOptions) -> int:
 
 def status(options: CarlaStatusOptions) -> int:
     from closedloop_plugin.carla.servers import lifecycle
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if not 0 < options.timeout < math.inf:
         raise Ad2Error("--timeout is seconds above 0")
@@ -136,7 +136,7 @@ def status(options: CarlaStatusOptions) -> int:
 
 def down(options: CarlaDownOptions) -> int:
     from closedloop_plugin.carla.servers import lifecycle
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     lines = lifecycle.down(_folder(), None if options.port is None else (options.port,))
     if options.port is not None and not lines:
@@ -147,7 +147,7 @@ def down(options: CarlaDownOptions) -> int:
 
 def _folder() -> Path:
     """The folder of this machine's servers: the data home may be on a disk shared by several machines."""
-    from closedloop_plugin.suites.lookup import data_home
+    from closedloop_plugin.scenarios.suites.lookup import data_home
 
     return data_home() / "carla" / (platform.node() or "localhost")
 
@@ -155,7 +155,7 @@ def _folder() -> Path:
 def server_records(options: CarlaUpOptions) -> list[CarlaServerRecord]:
     """The servers to start, one per port. All options are checked before the first start."""
     from closedloop_plugin.carla.servers.record import CarlaServerRecord
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     ports, gpus = _numbers("--ports", options.ports), _numbers("--gpus", options.gpus)
     if len(gpus) > 1 and len(gpus) != len(ports):
@@ -187,7 +187,7 @@ def server_records(options: CarlaUpOptions) -> list[CarlaServerRecord]:
 
 
 def _numbers(option: str, text: str) -> list[int]:
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     words = [w.strip() for w in text.split(",") if w.strip()]
     if not all(w.isascii() and w.isdigit() and len(w) < 6 for w in words):
@@ -197,7 +197,7 @@ def _numbers(option: str, text: str) -> list[int]:
 
 def _check_ports(ports: Sequence[int]) -> None:
     from closedloop_plugin.carla.servers.processes import ALL_PORTS
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if not ports:
         raise Ad2Error("--ports names no port; expected some, such as 2000,2010")
@@ -213,7 +213,7 @@ def _check_ports(ports: Sequence[int]) -> None:
 
 
 def _binary(binary: Path) -> str:
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     file = binary.expanduser().absolute()
     if not file.is_file():
@@ -228,7 +228,7 @@ def _image(image: str, engine: str) -> str:
     """The image, which is present: pulling it takes longer than a server may take to start."""
     from closedloop_plugin.carla.servers.processes import run_engine
     from closedloop_plugin.carla.servers.record import COMPOSE_FILE
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./:@-]*", image):
         raise Ad2Error(f"--image {image}: expected an image's name, such as carlasim/carla:0.9.16")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
-from lmms_eval_ad2.errors import Ad2Error, install_command
+from lmms_eval_ad2.core.errors import Ad2Error, install_command
 
 ROUTES = "101,102,104"  # a parked obstacle, a pedestrian, a turn at lights
 FAST = ("--size", "800x450", "--decision-hz", "10")  # of drivers that need no time to answer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lmms_eval_ad2.errors import install_command
-from lmms_eval_ad2.installation import Finding, imports, version_of
+from lmms_eval_ad2.core.errors import install_command
+from lmms_eval_ad2.core.installation import Finding, imports, version_of
 
 
 def findings() -> list[Finding]:

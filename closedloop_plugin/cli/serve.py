@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import add_command, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.profiles import Profile
-    from closedloop_plugin.serve.server import LoadedServices
+    from closedloop_plugin.interfaces.serve.server import LoadedServices
 
 EXAMPLES = """examples:
   ad2 serve --model lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=8
@@ -92,10 +92,10 @@ def register(subparsers: Any) -> None:
 
 def run(options: ServeOptions) -> int:
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.serve.batching import RequestBatcher
-    from closedloop_plugin.serve.http_api import ChatHttpApi, RequestLimits
-    from closedloop_plugin.serve.server import serve
-    from lmms_eval_ad2.served_hosts import allowed_names, is_loopback
+    from closedloop_plugin.interfaces.serve.batching import RequestBatcher
+    from closedloop_plugin.interfaces.serve.http_api import ChatHttpApi, RequestLimits
+    from closedloop_plugin.interfaces.serve.server import serve
+    from lmms_eval_ad2.core.served_hosts import allowed_names, is_loopback
     from lmms_eval_ad2.storage.redaction import redacted
 
     options = replace(options, agent=options.agent.strip())
@@ -123,8 +123,8 @@ def run(options: ServeOptions) -> int:
 
 
 def _check(options: ServeOptions, rules: Profile) -> None:
-    from closedloop_plugin.agents.make import BUILT_IN, SPEAKING, make_agent
     from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, check_driver
+    from closedloop_plugin.driver.agents.make import BUILT_IN, SPEAKING, make_agent
 
     if options.agent in (*BUILT_IN, SPEAKING) and make_agent(options.agent).privileged:
         free = [name for name in BUILT_IN if not make_agent(name).privileged]
@@ -147,12 +147,12 @@ def _key(variable: str | None) -> str:
 
 
 def _load(options: ServeOptions, rules: Profile) -> LoadedServices:
-    from closedloop_plugin.agents.history import AgentWithHistory
-    from closedloop_plugin.agents.model_agent import ModelAgent
     from closedloop_plugin.cli.drive.prepared_run import driver_of
-    from closedloop_plugin.serve.driver_service import DriverService
-    from closedloop_plugin.serve.model_service import ModelService
-    from closedloop_plugin.serve.server import LoadedServices
+    from closedloop_plugin.driver.agents.history import AgentWithHistory
+    from closedloop_plugin.driver.agents.model_agent import ModelAgent
+    from closedloop_plugin.interfaces.serve.driver_service import DriverService
+    from closedloop_plugin.interfaces.serve.model_service import ModelService
+    from closedloop_plugin.interfaces.serve.server import LoadedServices
 
     made = driver_of(options, rules, options.policy)
     driver = DriverService(

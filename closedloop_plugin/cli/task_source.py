@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from lmms_eval_ad2.errors import install_command
-from lmms_eval_ad2.plugins import TaskSource
+from lmms_eval_ad2.core.errors import install_command
+from lmms_eval_ad2.core.plugins import TaskSource
 
 
 def ready(suite: str) -> bool:
     from closedloop_plugin.threats.task_suite import suite_of
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     try:
         suite_of(suite)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.state import Control
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @dataclass(frozen=True)

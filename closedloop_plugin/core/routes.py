@@ -21,7 +21,7 @@ from typing import Any
 
 from closedloop_plugin.core.frames import from_carla
 from closedloop_plugin.core.xml_files import FARTHEST_M, LARGEST_ROUTES, LONGEST_M, MOST_POINTS, parse_xml, xml_bytes
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 Pose = tuple[float, float, float]  # x, y, yaw in the map frame
 _PLAIN = re.compile(r"\s*[+\-.0-9A-Za-z]+\s*", re.ASCII)  # float() also reads 9_0 and digits of other scripts

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from closedloop_plugin.core.image_encoding import ImageEncoding
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lmms_eval_ad2.printed import encodable
+from lmms_eval_ad2.core.printed import encodable
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from closedloop_plugin.core.routes import Weather
-from lmms_eval_ad2.errors import Ad2Error, near_hint
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.errors import Ad2Error, near_hint
+from lmms_eval_ad2.core.numbers import is_number
 
 NAMES = tuple(f.name for f in fields(Weather))
 NIGHT, SUNSET, NOON = -90.0, 15.0, 45.0  # altitude of the sun, degrees

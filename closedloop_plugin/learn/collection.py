@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.image_files import path_fault
-from lmms_eval_ad2.shown_image import read_header
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import open_regular
+from lmms_eval_ad2.storage.image_files import path_fault
+from lmms_eval_ad2.storage.shown_image import read_header
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 ROUTES, FOLDER, QUESTIONS = "routes.xml", "frames", "questions.jsonl"

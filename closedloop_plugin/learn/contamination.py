@@ -16,8 +16,8 @@ from typing import Any
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.learn.route_overlap import SHAPE_SHARE, SHARE, RoutePolyline, common_share, same_shape
 from closedloop_plugin.learn.training_set import trained_route
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import one_line
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import one_line
 from lmms_eval_ad2.storage.training_card import TrainedRoute, TrainingCard, TrainingSet, cards_of, trained_text
 
 SAME_ID, SAME_GEOMETRY, SAME_SHAPE = KINDS = ("same_id", "same_geometry", "same_shape")

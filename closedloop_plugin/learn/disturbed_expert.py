@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.expert import ExpertDriver
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import COAST, Control, Decision
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents.expert import ExpertDriver
 
 PAUSE_S = (2.0, 7.0)  # from the end of a disturbance to the next one
 KINDS = ("steer", "late", "faster", "slower")

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.speaking_expert import DIRECTIONS, SpeakingExpert
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Decision
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents.speaking_expert import DIRECTIONS, SpeakingExpert
 
 WRONG = 0.4  # share of the turns
 TURN_S = (1.0, 5.0)  # length of a turn

@@ -24,10 +24,10 @@ from closedloop_plugin.learn.llava_folder import RESIZES_ONLY
 from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS, ShownBox, seen_grid
 from closedloop_plugin.learn.tokenizer import END, IMAGE
 from closedloop_plugin.learn.training_file import DRIVING, TrainingFile, TrainingTurn
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.image_files import open_image
-from lmms_eval_ad2.shown_image import shown_rgb
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_path
+from lmms_eval_ad2.storage.image_files import open_image
+from lmms_eval_ad2.storage.shown_image import shown_rgb
 
 if TYPE_CHECKING:
     import torch

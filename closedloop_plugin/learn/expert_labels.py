@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.agents import expert, speaking_expert, tracking
-from closedloop_plugin.agents.expert import ExpertDriver, ExpertPlan, ExpertScene, ExpertState
-from closedloop_plugin.agents.planning import gaps, manoeuvre
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import GroundTruth, Observation
+from closedloop_plugin.driver.agents import expert, speaking_expert, tracking
+from closedloop_plugin.driver.agents.expert import ExpertDriver, ExpertPlan, ExpertScene, ExpertState
+from closedloop_plugin.driver.agents.planning import gaps, manoeuvre
 from closedloop_plugin.maps.base import RoadMap
 
 EPISODE = "labels"

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.parent_process import exit_with_parent
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.parent_process import exit_with_parent
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_path
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from closedloop_plugin.agents.planning import gaps
-from closedloop_plugin.agents.planning.gaps import GapMemory
 from closedloop_plugin.core.state import Actor, GroundTruth
 from closedloop_plugin.core.visibility import VisibleExtent
+from closedloop_plugin.driver.agents.planning import gaps
+from closedloop_plugin.driver.agents.planning.gaps import GapMemory
 from closedloop_plugin.learn.shown_reason import LEAST_PIXELS, MOVES_M_S
 
 MEMORY_S = 3.0

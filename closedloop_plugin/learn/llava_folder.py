@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.learn.model_folder import CONFIG
 from closedloop_plugin.learn.tokenizer import IMAGE
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.numbers import is_whole
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.numbers import is_whole
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from closedloop_plugin.learn.route_weather import drawn_weather
 from closedloop_plugin.learn.town_shapes import IN_TOWNS, MadeTown
 from closedloop_plugin.learn.training_set import trained_route
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.suites import lookup
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scenarios.suites import lookup
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.training_card import TrainingSet
 

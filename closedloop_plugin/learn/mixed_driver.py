@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest
-from closedloop_plugin.agents.speaking_expert import SpeakingExpert
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Decision
+from closedloop_plugin.driver.agent import Agent, DecisionRequest
+from closedloop_plugin.driver.agents.speaking_expert import SpeakingExpert
 
 TURN_S = (2.0, 6.0)  # length of a turn
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.routes import Pose
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.numbers import is_number
 from lmms_eval_ad2.storage.training_card import TrainedRoute
 
 WITHIN = 1.0  # m

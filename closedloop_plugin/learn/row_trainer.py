@@ -19,7 +19,7 @@ from closedloop_plugin.learn.grid_head import grid_loss
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.training_file import CHOICE, DRIVING
 from closedloop_plugin.learn.training_state import restore_state, save_state
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from lmms_eval_ad2.numbers import is_bounded
+from lmms_eval_ad2.core.numbers import is_bounded
 
 VEHICLES = frozenset({"car", "van", "bus", "truck", "police", "ambulance", "firetruck", "motorcycle"})
 PERSONS = frozenset({"pedestrian", "bicycle"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import metadata
 from pathlib import Path
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 FOLDER = Path(__file__).parent / "shipped" / "tiny-driver"
 TRANSFORMERS = 5  # least major version: earlier ones have other names for the encoder's weights, and leave them random

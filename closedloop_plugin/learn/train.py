@@ -38,8 +38,8 @@ from closedloop_plugin.learn.tiny_model import blinded, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from closedloop_plugin.learn.training_state import weights_of
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.errors import Ad2Error, require
-from lmms_eval_ad2.export.training import check_row_file, set_path
+from lmms_eval_ad2.core.errors import Ad2Error, require
+from lmms_eval_ad2.data.export.training import check_row_file, set_path
 from lmms_eval_ad2.storage.files import atomic_path, atomic_write_json, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_differences
 from lmms_eval_ad2.storage.local_weights import TRAINING_CARD

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.learn.seen_grid import ShownBox, read_seen
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import file_sha256
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 

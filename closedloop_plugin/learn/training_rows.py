@@ -15,22 +15,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Observation, RouteCommand
+from closedloop_plugin.driver.agents.driving_prompts import DrivingPrompts
+from closedloop_plugin.driver.prompts.texts import texts_of
 from closedloop_plugin.learn import collection
 from closedloop_plugin.learn.questions.relation import TASK as RELATION
 from closedloop_plugin.learn.seen_grid import seen_json
 from closedloop_plugin.learn.shown_reason import reason_is_shown, shown_kind
 from closedloop_plugin.learn.training_file import CHOICE, DRIVING
 from closedloop_plugin.learn.training_set import collection_set, read_questions
-from closedloop_plugin.prompts.texts import texts_of
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.export.drives import DriveRowSettings
-from lmms_eval_ad2.export.training import training_turns
-from lmms_eval_ad2.numbers import is_bounded
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.numbers import is_bounded
+from lmms_eval_ad2.core.records import Record
+from lmms_eval_ad2.data.export.drives import DriveRowSettings
+from lmms_eval_ad2.data.export.training import training_turns
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.rotation import reordered
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.training_card import TrainingSet

@@ -8,11 +8,11 @@ from pathlib import Path
 from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.learn.collection import FOLDER, QUESTIONS, ROUTES
 from closedloop_plugin.learn.route_overlap import geometry_sha256, rounded
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record
+from lmms_eval_ad2.data.export.trained_questions import TrainingSetBuilder
+from lmms_eval_ad2.data.export.training import check_row_file, set_path
 from lmms_eval_ad2.data.home.record_check import record_fault
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.export.trained_questions import TrainingSetBuilder
-from lmms_eval_ad2.export.training import check_row_file, set_path
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.training_card import (
     SET_FILE,
     TrainedRoute,

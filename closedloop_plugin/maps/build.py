@@ -17,7 +17,7 @@ from closedloop_plugin.maps.curves import length
 from closedloop_plugin.maps.opendrive import document, keep
 from closedloop_plugin.maps.plan import MapPlan
 from closedloop_plugin.maps.towns.town_road import town_road
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 DIFFERENCE = 1 / 3  # between the lengths of path and polyline, at most, as a share of the latter
 SHORTEST_M = 0.01  # of a road

@@ -14,7 +14,7 @@ from xml.sax.saxutils import quoteattr
 
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.maps.curves import STRAIGHT, Chain, CurveSegment, length
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 
 BEND = math.radians(

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from closedloop_plugin.core.xml_files import FARTHEST_M, LARGEST_MAP, LONGEST_M, parse_xml, xml_bytes
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 SCENIC = "Scenic's OpenDRIVE reader"
 LANES = "the lane reader of ad2"

@@ -18,7 +18,7 @@ from typing import Any
 import closedloop_plugin
 from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 TOKEN = "token"  # file name on the vehicle, beside the settings
 SETTINGS = "settings.json"

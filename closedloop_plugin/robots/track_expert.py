@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import Decision
-from closedloop_plugin.interpreters.parsing.waypoints import steer_at
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.interpreters.parsing.waypoints import steer_at
 
 Pose = tuple[float, float, float]  # of the vehicle on the track: x, y in metres, yaw in radians
 

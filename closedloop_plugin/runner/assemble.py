@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.image_encoding import common_encodings
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.driver.agent import Agent
+from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD
 from closedloop_plugin.runner.episode import EvaluationConditions

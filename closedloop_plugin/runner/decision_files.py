@@ -17,8 +17,8 @@ from typing import Any
 
 from closedloop_plugin.core.state import Control, RouteCommand
 from closedloop_plugin.runner.decision_log import FORMAT
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.numbers import is_bounded, is_whole
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.numbers import is_bounded, is_whole
 from lmms_eval_ad2.storage.files import open_regular, sync_folder
 from lmms_eval_ad2.storage.untrusted_json import parse
 

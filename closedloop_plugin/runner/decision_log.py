@@ -15,7 +15,7 @@ from typing import Any
 from closedloop_plugin.core.kept_texts import NAME, TEXT, TEXTS, KeptTexts
 from closedloop_plugin.core.state import Control, InterpretedControl, ModelUsage, Observation
 from closedloop_plugin.runner.decisions import TimedDecision
-from lmms_eval_ad2.numbers import is_whole
+from lmms_eval_ad2.core.numbers import is_whole
 from lmms_eval_ad2.storage.redaction import environment_keys
 
 FORMAT = 1

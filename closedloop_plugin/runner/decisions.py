@@ -17,7 +17,7 @@ from closedloop_plugin.core.state import (
     InterpretedControl,
     Observation,
 )
-from closedloop_plugin.interpreters.base import NO_REPLY_REASONS
+from closedloop_plugin.driver.interpreter import NO_REPLY_REASONS
 from closedloop_plugin.runner.latency import WAITS, LatencyModel
 
 _REASONS = 20  # counted by name; the rest is counted as "other", so that records stay small

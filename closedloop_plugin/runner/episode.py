@@ -10,11 +10,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS, PROGRAM, PROGRAM_ENDED, EpisodeRecord
 from closedloop_plugin.core.state import STATUS, Control, EndReason, EpisodeFault, GroundTruth, Observation
 from closedloop_plugin.core.visibility import VisibleBodies
+from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, TimedDecision
 from closedloop_plugin.runner.faults import fault_of
 from closedloop_plugin.runner.task import EpisodeTask
@@ -24,8 +24,8 @@ from closedloop_plugin.scoring.metric_log import MetricLog
 from closedloop_plugin.scoring.referee.referee import Referee
 from closedloop_plugin.worlds.base import InvalidScene, World, not_played_in, shown_by
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import one_line
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import one_line
 from lmms_eval_ad2.storage.files import file_sha256
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from closedloop_plugin.core.state import EpisodeFault
 from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 _PACKAGE = Path(__file__).parents[1]
 # Folders whose code depends on its input alone: an exception on the way through them comes again at every try.

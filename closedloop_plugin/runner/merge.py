@@ -17,10 +17,10 @@ from closedloop_plugin.runner.run import episodes_of
 from closedloop_plugin.runner.store import EpisodeStore, asked_repetitions, by_suite, read_drive, read_records
 from closedloop_plugin.scoring.driving import MOST_REPETITIONS
 from closedloop_plugin.scoring.official import to_official
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import show
-from lmms_eval_ad2.shards import RunShard, shards_text
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.storage.identity import COMMIT, RUN, all_commits, refuse_unlike
+from lmms_eval_ad2.storage.shards import RunShard, shards_text
 
 BY_ROUTE = ("left_out", "not_played")  # keys of a selection with values by route
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.state import Decision, EndReason, EpisodeFault
-from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.driver.agent import Agent, DecisionRequest
+from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.runner.episode import EpisodeResult, blank_record
 from closedloop_plugin.runner.faults import DriverFailed, UnhealthyRun
 from closedloop_plugin.runner.responses import OpenRequest, ResponseService
@@ -29,7 +29,7 @@ from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.unread_replies import UnreadReply
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.runner.world_processes import LocalEngine, ProcessDeath, WorldEngine, WorldProcess
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 MACHINE_LOSSES = 20  # of one episode: more, and it is the episode that brings down its machines
 WAIT_NOTE_S = 10.0  # without a place for a process, after which this is reported

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation
-from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.runner.decision_files import StoredDecision, read_decisions
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.image_files import open_image
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.storage.image_files import open_image
 
 TOLERANCE = 0.05  # on each axis, up to which two controls agree
 AT_ONCE = 64  # decisions in one call of the interpreter

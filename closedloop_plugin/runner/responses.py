@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest, is_concurrent
 from closedloop_plugin.core.state import Decision, InterpretedControl
-from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.driver.agent import Agent, DecisionRequest, is_concurrent
+from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.runner.batch_timer import BatchTimer
 from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.request_threads import RequestThreads

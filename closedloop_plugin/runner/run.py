@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.driver.agent import Agent
+from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD, EarlyStop
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.progress import EpisodeProgress

@@ -28,8 +28,8 @@ from closedloop_plugin.runner.decision_files import DecisionFiles
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.scoring.driving import MOST_REPETITIONS
 from closedloop_plugin.scoring.official import from_episode
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.numbers import is_number, is_whole
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.numbers import is_number, is_whole
 from lmms_eval_ad2.storage.files import DISK_FULL, atomic_write, remove_leftovers
 from lmms_eval_ad2.storage.identity import RESULTS, RUN, check_identity, read_run, write_run
 from lmms_eval_ad2.storage.journal import JournalFile, read

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl
-from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.driver.agent import Agent, DecisionRequest
+from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.runner.faults import DriverFailed
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.worlds.base import WorldError
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 OWN_EXCEPTIONS = (Exception, SystemExit)  # of a driver's code: one that calls sys.exit() must not end its process
 LIMIT = 0.9  # of the time after which a process counts as hung, for one call of a driver

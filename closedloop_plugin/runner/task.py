@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.shards import RunShard
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.storage.shards import RunShard
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 

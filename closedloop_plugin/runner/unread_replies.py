@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.runner.decisions import DecisionResponse
 from lmms_eval_ad2.storage.files import atomic_write
 

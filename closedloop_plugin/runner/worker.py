@@ -34,11 +34,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.image_encoding import ImageEncoding
 from closedloop_plugin.core.sent_images import SentImages
 from closedloop_plugin.core.state import Decision, EpisodeFault
-from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.driver.agent import Agent, DecisionRequest
+from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.runner.decision_log import DecisionLog
 from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
 from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
@@ -49,9 +49,9 @@ from closedloop_plugin.runner.system_calls import decide, end, interpret, limite
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
 from closedloop_plugin.worlds.base import World, WorldError
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.parent_process import exit_with_parent
-from lmms_eval_ad2.printed import encodable
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.parent_process import exit_with_parent
+from lmms_eval_ad2.core.printed import encodable
 
 # Of a World, beside what no episode needs; without a value for some of them before the first reset.
 ATTRIBUTES = ("backend", "version", "road", "done", "weather", "drawn")

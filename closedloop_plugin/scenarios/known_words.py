@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lmms_eval_ad2.errors import near_hint
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.errors import near_hint
+from lmms_eval_ad2.core.numbers import is_number
 
 LAMPS = ("brake", "left", "right", "hazard", "siren", "headlights", "reverse")
 DOORS = ("left", "right")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from closedloop_plugin.core.routes import VALIDATION_SET, VALIDATION_SUITES, Route
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 VARIANTS = ("v0.0.3", "v0.0.4")
 

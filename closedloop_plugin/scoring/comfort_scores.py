@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from closedloop_plugin.scoring.comfort import EgoMotion, sample_interval, share
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 Key = tuple[str, int]  # route id, repetition
 

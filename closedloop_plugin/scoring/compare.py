@@ -4,7 +4,7 @@ A threat scenario has the id of the route it plays on. Abilities are grouped by 
 both columns; a threat that replaced the standard scenario tests none. paired_routes.py decides which episodes count.
 
 The figures a and b, the drop a - b and the relative drop (a - b) / a have jackknife intervals that leave out the same
-route of both runs (lmms_eval_ad2/metrics/intervals.py). p-values: lmms_eval_ad2/metrics/paired_comparison.py, with
+route of both runs (lmms_eval_ad2/scoring/metrics/intervals.py). p-values: lmms_eval_ad2/scoring/metrics/paired_comparison.py, with
 Holm's correction over the five figures of the paper, and separately over the others.
 """
 
@@ -31,11 +31,11 @@ from closedloop_plugin.scoring.measures import (
 )
 from closedloop_plugin.scoring.official_record import REPLACED
 from closedloop_plugin.scoring.paired_routes import ComparedRun, PairedRoutes, PairingRule, pair_routes
-from lmms_eval_ad2.metrics.intervals import Bounds, ClusterJackknife, Floats
-from lmms_eval_ad2.metrics.paired_comparison import paired
 from lmms_eval_ad2.report.compare import holm
 from lmms_eval_ad2.report.sections import Span
 from lmms_eval_ad2.report.text_table import few
+from lmms_eval_ad2.scoring.metrics.intervals import Bounds, ClusterJackknife, Floats
+from lmms_eval_ad2.scoring.metrics.paired_comparison import paired
 
 ALL = tuple(measure.name for measure in MEASURES)
 _ROUNDING = 1e-9  # percent

@@ -14,7 +14,7 @@ from closedloop_plugin.core.profiles import InfractionPenalties
 from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.scoring.efficiency import percents
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 MOST_REPETITIONS = 1000  # plausible; a record with a higher number is a mistake
 

@@ -21,8 +21,8 @@ from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.failure_cause import CausedInfraction, caused_infractions
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from lmms_eval_ad2.metrics.intervals import NOT_NEGATIVE, PERCENT, Bounds
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.numbers import is_number
+from lmms_eval_ad2.scoring.metrics.intervals import NOT_NEGATIVE, PERCENT, Bounds
 
 Part = Mapping[str, tuple[float, float]]  # route -> (numerator, denominator)
 Parts = Sequence[Part]

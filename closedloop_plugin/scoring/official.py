@@ -27,7 +27,7 @@ from closedloop_plugin.core.driver_name import driver_name
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.scoring.ability import of_type
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, numbered, parse_record
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.untrusted_json import LARGEST_FILE, lines, parse, read_bytes
 
 EPISODES = "episodes.jsonl"

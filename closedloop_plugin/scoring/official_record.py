@@ -16,8 +16,8 @@ from typing import Any
 
 from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.core.state import EpisodeFault
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.numbers import is_bounded
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.numbers import is_bounded
 
 DONE = ("Completed", "Perfect")
 # Statuses of episodes without a valid drive: a crash, or a run that was interrupted.

@@ -10,7 +10,7 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.comfort_scores import Key
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def one_origin(records: Sequence[OfficialRecord], profile: Profile) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from closedloop_plugin.scoring.measures import ComparedEpisode
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 PairingRule = Literal["common", "whole"]
 ByRoute = Mapping[str, Sequence[ComparedEpisode]]

@@ -14,7 +14,7 @@ from typing import Any
 
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from lmms_eval_ad2.metrics.intervals import mean_interval
+from lmms_eval_ad2.scoring.metrics.intervals import mean_interval
 
 SUITE = "fail2drive"
 _FILE = re.compile(r"(?:Base|Generalization)_.+_\d{4}")

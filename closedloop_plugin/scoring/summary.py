@@ -21,7 +21,7 @@
     ceiling                       what the task and the interpreter of the run allow, see ceilings.py; None without
 
 A figure that cannot be computed is None, never 0, with the reason in "notes". Percentages are 0..100; efficiency may
-exceed 100. Intervals have 95 % coverage and cluster by route (lmms_eval_ad2/metrics/intervals.py).
+exceed 100. Intervals have 95 % coverage and cluster by route (lmms_eval_ad2/scoring/metrics/intervals.py).
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ from closedloop_plugin.scoring.not_played import not_played_note
 from closedloop_plugin.scoring.official_record import REPLACED, OfficialRecord
 from closedloop_plugin.scoring.one_run import check_routes, is_foreign, one_origin
 from closedloop_plugin.scoring.provenance import provenance
-from lmms_eval_ad2.metrics.intervals import (
+from lmms_eval_ad2.report.text_table import few
+from lmms_eval_ad2.scoring.metrics.intervals import (
     METHOD,
     NOT_NEGATIVE,
     PERCENT,
@@ -64,7 +65,6 @@ from lmms_eval_ad2.metrics.intervals import (
     mean_interval,
     mean_of_means_interval,
 )
-from lmms_eval_ad2.report.text_table import few
 from lmms_eval_ad2.storage.code_state import code_label
 
 

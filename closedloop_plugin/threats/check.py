@@ -25,12 +25,12 @@ from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
-from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.profiles import profile as profile_named
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
+from closedloop_plugin.driver.agents.make import BUILT_IN, cameras_of, make_agent
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -38,8 +38,8 @@ from closedloop_plugin.runner.run import DriveRun, run
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
-from closedloop_plugin.suites.json_objects import json_object
-from closedloop_plugin.suites.programs import index_of, named_programs, route_of, routes_for, sha_of
+from closedloop_plugin.scenarios.suites.json_objects import json_object
+from closedloop_plugin.scenarios.suites.programs import index_of, named_programs, route_of, routes_for, sha_of
 from closedloop_plugin.threats.draws import DrawPlan, DrivenDraws
 from closedloop_plugin.threats.sight import hidden_act
 from closedloop_plugin.threats.spec import ThreatSpec
@@ -47,7 +47,7 @@ from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscri
 from closedloop_plugin.threats.verdict_files import write_verdicts as write_verdicts
 from closedloop_plugin.threats.verdicts import draw_of, not_compiled
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, file_sha256
 from lmms_eval_ad2.storage.lock import lock_folder
 
@@ -56,7 +56,7 @@ SHAS = "programs.json"
 SIZE = (400, 225)  # pixels of a snapshot
 LIBRARY = Path(__file__).parent.parent / "scenarios"
 _IMPORT = re.compile(r"^(?:from|import|model)[ \t]+([A-Za-z_][\w.]*)", re.M)
-TRACK = FactoryRecipe("closedloop_plugin.show.track_log:TrackLog")
+TRACK = FactoryRecipe("closedloop_plugin.report.track_log:TrackLog")
 MOMENT = "closedloop_plugin.threats.snapshot:SnapshotRecorder"
 
 
@@ -177,7 +177,7 @@ class _DrawRunner:
         recorders = (FactoryRecipe(MOMENT, settings),)
         agent = make_agent(self.judge)
         driver = DriverSetup(
-            agent, agent_recipe=FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": self.judge})
+            agent, agent_recipe=FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", {"spec": self.judge})
         )
         config = RunConfig(
             self.out, self.world, self.profile, seed=self.seed, track=TRACK, recorders=recorders, limits=self.limits,

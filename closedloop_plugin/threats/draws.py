@@ -13,8 +13,8 @@ from fractions import Fraction
 
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.verdicts import ScenarioDraw, verdict_of
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.scoring.metrics.intervals import FRACTION, mean_interval
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from closedloop_plugin.agents.make import BUILT_IN, MODELS, make_backend
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agents.make import BUILT_IN, MODELS, make_backend
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 from closedloop_plugin.runner.assemble import DriverSetup
 from closedloop_plugin.threats.base import Fuser, Interviewee
 from closedloop_plugin.threats.fuser.model import ModelFuser
@@ -16,7 +16,7 @@ from closedloop_plugin.threats.fuser.rules import RulesFuser
 from closedloop_plugin.threats.fuser.uniform import UniformFuser
 from closedloop_plugin.threats.interviewees.model import ModelInterviewee
 from closedloop_plugin.threats.interviewees.observed import ObservedInterviewee
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 WITHOUT_MODEL: Mapping[str, Callable[[], Fuser]] = {"rules": RulesFuser, "uniform": UniformFuser}
 ANSWER_TOKENS, SPEC_TOKENS = 512, 1024  # limits of an interview answer and of a spec (about 350 tokens)

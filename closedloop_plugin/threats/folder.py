@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.routes import valid_route_id
-from closedloop_plugin.suites.programs import INDEX, index_of
+from closedloop_plugin.scenarios.suites.programs import INDEX, index_of
 from closedloop_plugin.threats.interview import images_of
 from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import InterviewMoment, ThreatAttempt, ThreatTranscript
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import continued, refuse_differences
 

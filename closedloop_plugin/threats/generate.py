@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from closedloop_plugin.scenarios.suites.programs import index_of
 from closedloop_plugin.scoring.failure_cause import FailureCause
-from closedloop_plugin.suites.programs import index_of
 from closedloop_plugin.threats.base import Fuser, Interviewee
 from closedloop_plugin.threats.folder import ThreatFolder, valid_names
 from closedloop_plugin.threats.generation_config import ThreatGenerationConfig as ThreatGenerationConfig
@@ -19,7 +19,7 @@ from closedloop_plugin.threats.interview import DrivenRoute, interview
 from closedloop_plugin.threats.rounds import GenerationRounds, failed_rounds
 from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.transcript import ThreatTranscript
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.lock import lock_folder
 
 NAME = 80  # maximum length of a suite's name, see suites/programs.py

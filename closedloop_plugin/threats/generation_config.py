@@ -17,7 +17,7 @@ from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
-from closedloop_plugin.suites.lookup import Suite
+from closedloop_plugin.scenarios.suites.lookup import Suite
 from closedloop_plugin.threats.base import Fuser, Interviewee
 from closedloop_plugin.threats.draws import DrawPlan
 from closedloop_plugin.threats.driven.target import TargetDrives

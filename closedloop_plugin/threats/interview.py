@@ -16,10 +16,10 @@ from tqdm import tqdm
 from closedloop_plugin.threats.base import Interviewee, InterviewScene
 from closedloop_plugin.threats.driven.recorder import DriveLog
 from closedloop_plugin.threats.transcript import InterviewRecord, StageAnswer, ThreatTranscript
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.image_files import ImageOutsideError, locate, open_image
-from lmms_eval_ad2.shown_image import shown_rgb
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.image_files import ImageOutsideError, locate, open_image
+from lmms_eval_ad2.storage.shown_image import shown_rgb
 
 BATCH = 32  # maximum number of moments per call of the target; those of one route are in one call
 

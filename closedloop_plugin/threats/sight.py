@@ -14,7 +14,7 @@ from closedloop_plugin.runner.episode import EpisodeTick
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.verdicts import is_scenario_actor
 from closedloop_plugin.worlds.base import WorldError
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 INTERVAL_S = 0.5  # between measured pictures
 NEAR_M = 80.0  # of the ego: farther bodies have too few pixels in a picture of the check

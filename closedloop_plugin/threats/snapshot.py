@@ -27,7 +27,7 @@ from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.threats.sight import SightBeforeAct
 from closedloop_plugin.threats.verdicts import is_scenario_actor
 from closedloop_plugin.worlds.base import WorldError
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes
 
 FORMAT = 1

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from closedloop_plugin.agents.model_backend import harmless
+from closedloop_plugin.driver.agents.model_backend import harmless
 from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import ThreatSpec
 

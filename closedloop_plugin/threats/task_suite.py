@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.suites.lookup import Suite, data_home, suite
-from closedloop_plugin.suites.programs import index_of
-from closedloop_plugin.suites.shipped_threats import shipped_folder
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scenarios.suites.lookup import Suite, data_home, suite
+from closedloop_plugin.scenarios.suites.programs import index_of
+from closedloop_plugin.scenarios.suites.shipped_threats import shipped_folder
+from lmms_eval_ad2.core.errors import Ad2Error
 
 THREAT = "threat"  # the suite of the task's YAML
 VARIABLE = "AD2_THREATS"

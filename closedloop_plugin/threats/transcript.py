@@ -11,7 +11,7 @@ from closedloop_plugin.threats.driven.summary import DriverReply, DriveSummary
 from closedloop_plugin.threats.search.objective import closeness
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.files import atomic_write
 
 STAGES = ("perception", "prediction", "planning")

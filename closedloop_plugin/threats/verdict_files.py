@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from closedloop_plugin.suites.played_draws import VERDICTS
-from closedloop_plugin.suites.played_draws import read_verdicts as read_verdicts
-from closedloop_plugin.suites.programs import INDEX, index_of, programs_in
+from closedloop_plugin.scenarios.suites.played_draws import VERDICTS
+from closedloop_plugin.scenarios.suites.played_draws import read_verdicts as read_verdicts
+from closedloop_plugin.scenarios.suites.programs import INDEX, index_of, programs_in
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write_json, file_sha256

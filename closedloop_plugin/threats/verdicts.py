@@ -24,7 +24,7 @@ from closedloop_plugin.core.state import FAILED, EndReason
 from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, ThreatActor, ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.words import Occluder
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.untrusted_json import load
 
 NEAR_M = 30.0  # largest distance of the centres of ego and actor for a threat

@@ -8,8 +8,8 @@ from typing import Any
 
 from closedloop_plugin.carla.maps.from_server import address
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.suites.lookup import data_home
-from lmms_eval_ad2.errors import Ad2Error, require
+from closedloop_plugin.scenarios.suites.lookup import data_home
+from lmms_eval_ad2.core.errors import Ad2Error, require
 
 WORLDS = {
     "embedded": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld",

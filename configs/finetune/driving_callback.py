@@ -19,7 +19,7 @@ from transformers import Trainer, TrainerCallback
 
 import closedloop_plugin
 import lmms_eval_ad2
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 class DrivingEvaluation(TrainerCallback):

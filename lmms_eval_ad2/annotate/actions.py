@@ -28,8 +28,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from lmms_eval_ad2.annotate.text_pieces import KINDS
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.numbers import is_number
 
 Verdict = Literal["keep", "change", "delete", "add"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

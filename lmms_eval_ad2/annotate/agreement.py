@@ -14,7 +14,7 @@ from typing import Any
 from lmms_eval_ad2.annotate.merge import similarity
 from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.annotate.record_review import RecordReview
-from lmms_eval_ad2.metrics.agreement import krippendorff_alpha, spearman, weighted_kappa
+from lmms_eval_ad2.scoring.metrics.agreement import krippendorff_alpha, spearman, weighted_kappa
 
 Unit = tuple[int, str]  # record number, key of a piece
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from lmms_eval_ad2.annotate.marked_boxes import MarkedBox, Selection, read_boxes, select
 from lmms_eval_ad2.annotate.text_pieces import OBJECTS
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import BilingualText, ReasoningStep, Record, VisualPrompt
 from lmms_eval_ad2.data.releases.images import safe_path, size_of
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import BilingualText, ReasoningStep, Record, VisualPrompt
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 ASKS = ("general", "suggestion", "region", "chain")

@@ -9,8 +9,8 @@ from typing import Any
 from lmms_eval_ad2.annotate.actions import CHECK_VERDICTS
 from lmms_eval_ad2.annotate.project import QuestionCheckProject
 from lmms_eval_ad2.annotate.question_check import QuestionCheck
-from lmms_eval_ad2.metrics.agreement import krippendorff_alpha
-from lmms_eval_ad2.metrics.intervals import PERCENT, mean_interval
+from lmms_eval_ad2.scoring.metrics.agreement import krippendorff_alpha
+from lmms_eval_ad2.scoring.metrics.intervals import PERCENT, mean_interval
 
 ALL = "all"
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
 from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation, listed
+from lmms_eval_ad2.core.records import Lang, Record, Unparsed
 from lmms_eval_ad2.data.releases.untrusted_row import plain
 from lmms_eval_ad2.llm.model import json_schema
 from lmms_eval_ad2.llm.request_body import EncodedJson
@@ -20,7 +21,6 @@ from lmms_eval_ad2.llm.untrusted_text import fence, nonce
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.parsing.json_reply import last_dict
 from lmms_eval_ad2.prompts import text as prompts
-from lmms_eval_ad2.records import Lang, Record, Unparsed
 
 SceneNote = tuple[str, str]  # title, text
 SUGGESTION = "suggestion"  # task of the records that are drafted from notes

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.printed import show
 
 _OURS = Path(__file__).resolve().parents[1]
 

@@ -18,9 +18,9 @@ from lmms_eval_ad2.annotate.draft_prompts import canonical
 from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.annotate.record_review import PieceReview, RecordReview
 from lmms_eval_ad2.annotate.text_pieces import OBJECTS
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Answer, AnswerOption, BilingualText, Lang, ReasoningStep, Record
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Answer, AnswerOption, BilingualText, Lang, ReasoningStep, Record
 from lmms_eval_ad2.storage.files import atomic_write
 
 _PAST = {"keep": "kept", "change": "changed", "delete": "deleted", "add": "added"}

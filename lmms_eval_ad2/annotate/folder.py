@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.annotate.actions import SCALES
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import LANGS, Lang, Record
 from lmms_eval_ad2.data.releases import stream
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import LANGS, Lang, Record
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
 
 SCHEMA = "ad2-annotation/1"

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import DataError
 
 Selection = Literal["largest", "all"]
 LARGEST = 2  # boxes of a category in an image

@@ -21,7 +21,7 @@ from lmms_eval_ad2.annotate.project import AnnotationProject, QuestionCheckProje
 from lmms_eval_ad2.annotate.question_check import QuestionCheck
 from lmms_eval_ad2.annotate.record_review import RecordReview
 from lmms_eval_ad2.annotate.record_view import QuestionCheckView, RecordView
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
 
 _EVENTS = 1024  # waiting in Gradio's queue: the actions, and one event for each open page (`_never`)
 

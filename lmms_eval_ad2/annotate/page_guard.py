@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from typing import Any
 from urllib.parse import urlsplit
 
-from lmms_eval_ad2.served_connections import ServedConnections
-from lmms_eval_ad2.served_hosts import host_fault
+from lmms_eval_ad2.core.served_connections import ServedConnections
+from lmms_eval_ad2.core.served_hosts import host_fault
 from lmms_eval_ad2.storage.untrusted_json import NestingScanner
 
 MOST_BODY = 1 << 20  # bytes; an action has at most 20,000 characters

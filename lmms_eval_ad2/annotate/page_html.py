@@ -10,9 +10,9 @@ from typing import Any
 from lmms_eval_ad2.annotate.question_check import QuestionCheck
 from lmms_eval_ad2.annotate.record_images import data_url, rendered
 from lmms_eval_ad2.annotate.record_review import PieceReview, RecordReview, title
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import visible
-from lmms_eval_ad2.records import VisualPrompt
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import visible
+from lmms_eval_ad2.core.records import VisualPrompt
 
 # No requests to other hosts, whatever Gradio's page would load; the page cannot be framed.
 POLICY = (

@@ -27,14 +27,14 @@ from lmms_eval_ad2.annotate.draft_prompts import SceneNote
 from lmms_eval_ad2.annotate.folder import AnnotationFolder
 from lmms_eval_ad2.annotate.record_images import data_url, rendered
 from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation, in_language
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record, VisualPrompt
 from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply
 from lmms_eval_ad2.llm.model import LanguageModel, read_model
 from lmms_eval_ad2.llm.session import EndpointSession, run, together, workers_for
-from lmms_eval_ad2.records import Record, VisualPrompt
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
 FILE, CACHE = "pre.jsonl", "replies.sqlite"

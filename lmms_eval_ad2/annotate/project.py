@@ -17,8 +17,8 @@ from lmms_eval_ad2.annotate.question_check import QuestionCheck, make_check
 from lmms_eval_ad2.annotate.record_review import RecordReview, make_review
 from lmms_eval_ad2.annotate.review_log import ReviewLog
 from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 
 ACTIONS = "actions.jsonl"
 Words = tuple[str, str, str]  # name, question, text of a piece

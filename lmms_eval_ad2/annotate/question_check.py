@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Lang, Record
 from lmms_eval_ad2.prompts.views import shown
-from lmms_eval_ad2.records import Lang, Record
 
 SAMPLE = 400  # questions of the paper's check
 

@@ -7,9 +7,9 @@ import io
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.prompts import visual
-from lmms_eval_ad2.records import Record
 
 WIDEST = 2560  # pixels: limits the memory that one record needs in a browser
 QUALITY = 88

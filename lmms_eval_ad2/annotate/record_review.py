@@ -9,8 +9,8 @@ from typing import Any
 
 from lmms_eval_ad2.annotate.actions import Verdict
 from lmms_eval_ad2.annotate.text_pieces import KINDS, DraftAnnotation, Kind, TextPiece, listed, pieces_of
+from lmms_eval_ad2.core.records import Lang, Record, Unparsed, VisualPrompt
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Lang, Record, Unparsed, VisualPrompt
 
 _TYPED = {
     "count": "a whole number", "point": "<x,y> in pixels", "box": "[x_min, y_min, x_max, y_max] in pixels",

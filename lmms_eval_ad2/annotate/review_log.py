@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.annotate.actions import LONGEST, ReviewAction, fault, read_action
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
 _LONGEST_LINE = 16 * LONGEST

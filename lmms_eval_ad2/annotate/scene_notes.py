@@ -15,7 +15,7 @@ from lmms_eval_ad2.annotate.folder import AnnotationFolder
 from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.annotate.record_review import make_review
 from lmms_eval_ad2.annotate.text_pieces import OBJECTS, in_language, object_words, pieces_of
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.records import Record
 
 SOURCES = ("general", "region")
 

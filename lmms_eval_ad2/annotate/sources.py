@@ -20,12 +20,12 @@ from lmms_eval_ad2.annotate.folder import (
 )
 from lmms_eval_ad2.annotate.marked_boxes import Selection
 from lmms_eval_ad2.annotate.question_check import SAMPLE, sampled
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Lang, Record
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.home.dataset import splits_of
 from lmms_eval_ad2.data.releases import BadRow, OpenedRelease
 from lmms_eval_ad2.data.releases.record_rows import open_records
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Lang, Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lmms_eval_ad2.records import BilingualText, Lang, Record
+from lmms_eval_ad2.core.records import BilingualText, Lang, Record
 
 Kind = Literal["question", "answer", "option", "step", "object"]
 KINDS: tuple[Kind, ...] = ("question", "answer", "option", "step", "object")

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.cli.local_page import serve_until_stopped
-from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import ExclusiveOptions, add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.annotate.folder import AnnotationFolder
@@ -197,7 +197,7 @@ def page(options: AnnotateOptions) -> int:
 def _target(options: AnnotateOptions) -> tuple[Path, Any]:
     """The annotation folder and the request; SOURCE alone may be the folder, which is then opened again."""
     from lmms_eval_ad2.annotate.folder import QUESTIONS, is_folder, open_folder
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     request = _request(options)
     if options.out is not None:
@@ -213,7 +213,7 @@ def _target(options: AnnotateOptions) -> tuple[Path, Any]:
 
 
 def _refuse_combinations(options: AnnotateOptions) -> None:
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if options.check and (given := [n for n in ("pre", "boxes", "scale") if getattr(options, n) is not None]):
         raise Ad2Error(f"--{given[0]} is for the review of texts; --check has no use for it")
@@ -223,7 +223,7 @@ def _refuse_combinations(options: AnnotateOptions) -> None:
 
 def _ensure_sample(source: str) -> None:
     """Copy the bundled sample into the data home before its first use."""
-    from lmms_eval_ad2.sample import BENCHMARKS, dataset_name, ensure_sample
+    from lmms_eval_ad2.data.sample import BENCHMARKS, dataset_name, ensure_sample
 
     if source in map(dataset_name, BENCHMARKS):
         ensure_sample()

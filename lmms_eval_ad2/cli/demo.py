@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 BASELINES = ("ad2_chance", "ad2_oracle")
 TASKS = "ad2demo_*"
@@ -33,8 +33,8 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DemoOptions) -> int:
-    from lmms_eval_ad2 import plugins
     from lmms_eval_ad2.cli import report
+    from lmms_eval_ad2.core import plugins
 
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Run lmms-eval with its output in OUT/<name>.log. words: further arguments; home: another data home. Raises
     Ad2Error if it fails."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     log = out / f"{name or model}.log"
     print(f"running {tasks} with {name or model} (log: {log}) ...", flush=True)

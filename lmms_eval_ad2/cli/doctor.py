@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.import_probe import ImportProbe, ImportReport
-from lmms_eval_ad2.installation import Finding, imports, try_import, version_of
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.core.import_probe import ImportProbe, ImportReport
+from lmms_eval_ad2.core.installation import Finding, imports, try_import, version_of
+from lmms_eval_ad2.core.options import add_command, option
 
 SHIM_NOTE = (
     " (a CUDA build with a CPU torch, imports only through scripts/torchvision_shim.py, for development: models that "
@@ -29,7 +29,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DoctorOptions) -> int:
-    from lmms_eval_ad2 import plugins
+    from lmms_eval_ad2.core import plugins
 
     probe = ImportProbe()
     torch, torchvision = imports("torch"), imports("torchvision")
@@ -81,7 +81,7 @@ def _cv2() -> Finding:
 
 def _models() -> list[Finding]:
     """The libraries that many models need and lmms-eval does not install."""
-    from lmms_eval_ad2.errors import install_hint
+    from lmms_eval_ad2.core.errors import install_hint
     from lmms_eval_ad2.harness.model_requirements import importable
 
     missing = "not installed; for --model qwen2_5_vl and others (ad2 doctor --model NAME): "
@@ -93,7 +93,7 @@ def _models() -> list[Finding]:
 
 def _of_model(options: DoctorOptions) -> list[Finding]:
     """A model's wrapper, the libraries that it needs, and its API key."""
-    from lmms_eval_ad2.errors import Ad2Error, install_hint
+    from lmms_eval_ad2.core.errors import Ad2Error, install_hint
     from lmms_eval_ad2.harness import model_requirements
     from lmms_eval_ad2.storage.model_arguments import pairs
 
@@ -116,7 +116,7 @@ def _of_model(options: DoctorOptions) -> list[Finding]:
 
 
 def _java() -> Finding:
-    from lmms_eval_ad2.metrics.caption import java
+    from lmms_eval_ad2.scoring.metrics.caption import java
 
     try:
         return "java", True, f"{java.find()}, version {java.version()} (BLEU, METEOR, ROUGE-L, CIDEr use it)"
@@ -126,7 +126,7 @@ def _java() -> Finding:
 
 def _spice() -> Finding:
     """SPICE is a column of one table: what it lacks is no fault of the installation."""
-    from lmms_eval_ad2.metrics.caption import spice
+    from lmms_eval_ad2.scoring.metrics.caption import spice
 
     faults = spice.faults()
     return "SPICE", True, f"cannot run. {' '.join(faults)}" if faults else "can run: Java and both jars found"
@@ -142,7 +142,7 @@ def _home() -> Finding:
 
 
 def _judge() -> Finding:
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.judge import make_judge
 
     try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.core.options import add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import ChallengeResult
@@ -74,7 +74,7 @@ def register(subparsers: Any) -> None:
 
 def run(options: DriveLmScoreOptions) -> int:
     """Print the score and return 0; raises Ad2Error for files that cannot be read or do not belong together."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import score_challenge
 
     answers = _load(options.answers)
@@ -96,7 +96,7 @@ def run(options: DriveLmScoreOptions) -> int:
 
 
 def _load(path: Path) -> Any:
-    from lmms_eval_ad2.errors import Ad2Error, DataError
+    from lmms_eval_ad2.core.errors import Ad2Error, DataError
     from lmms_eval_ad2.storage.untrusted_json import load
 
     try:

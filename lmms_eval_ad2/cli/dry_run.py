@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.harness.run_plan import TaskPlan
@@ -29,8 +29,8 @@ def run(model: str, model_args: str, out: Path, words: Sequence[str], tasks: str
     `words`: lmms-eval's command line for this run.
     """
     from lmms_eval_ad2.cli import lmms
+    from lmms_eval_ad2.core.import_probe import ImportProbe
     from lmms_eval_ad2.harness import host_options, run_checks
-    from lmms_eval_ad2.import_probe import ImportProbe
 
     if unusable := run_checks.option_faults(host_options.parse(words)):
         return _end(unusable)  # without a limit there is nothing to plan

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.cli.judge_options import JudgeOptions
-from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
-from lmms_eval_ad2.coordinates import FrameSetting
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.numbers import environment_number
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
-from lmms_eval_ad2.shards import ENV as SHARD_ENV
-from lmms_eval_ad2.shards import RunShard
+from lmms_eval_ad2.core.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.core.coordinates import FrameSetting
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.numbers import environment_number
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
+from lmms_eval_ad2.storage.shards import ENV as SHARD_ENV
+from lmms_eval_ad2.storage.shards import RunShard
 from lmms_eval_ad2.storage.training_card import STRICT_ENV
 
 # Options of lmms-eval that ad2 eval always gives.

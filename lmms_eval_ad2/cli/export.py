@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import ExclusiveOptions, add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.export.answer_files import WrittenAnswers
-    from lmms_eval_ad2.export.drivelm_answers import WrittenDriveLm
-    from lmms_eval_ad2.export.splits import ExportTask
+    from lmms_eval_ad2.data.export.answer_files import WrittenAnswers
+    from lmms_eval_ad2.data.export.drivelm_answers import WrittenDriveLm
+    from lmms_eval_ad2.data.export.splits import ExportTask
 
 
 SOURCE = ExclusiveOptions(required=True)
@@ -128,8 +128,8 @@ def register(subparsers: Any) -> None:
 
 
 def run_swift(options: ExportSwiftOptions) -> int:
-    from lmms_eval_ad2.errors import Ad2Error
-    from lmms_eval_ad2.export.training import ExportSettings, card_path, export
+    from lmms_eval_ad2.core.errors import Ad2Error
+    from lmms_eval_ad2.data.export.training import ExportSettings, card_path, export
 
     if options.out.suffix != ".jsonl":
         raise Ad2Error(f"--out {options.out}: the file name must end in .jsonl, from which ms-swift takes the format")
@@ -153,8 +153,8 @@ def run_swift(options: ExportSwiftOptions) -> int:
 
 
 def _run_drives(options: ExportSwiftOptions) -> int:
-    from lmms_eval_ad2.export.drives import DriveRowSettings, export_drives
-    from lmms_eval_ad2.export.training import card_path
+    from lmms_eval_ad2.data.export.drives import DriveRowSettings, export_drives
+    from lmms_eval_ad2.data.export.training import card_path
 
     settings = DriveRowSettings(
         asked=options.asked, balance=options.balance, repeat=options.repeat, times=options.times,
@@ -169,7 +169,7 @@ def _run_drives(options: ExportSwiftOptions) -> int:
 
 def run_coda_lm(options: ExportCodaOptions) -> int:
     from lmms_eval_ad2.cli.rescore import find_run
-    from lmms_eval_ad2.export.answer_files import export_answers
+    from lmms_eval_ad2.data.export.answer_files import export_answers
 
     names = [name for name in options.tasks.split(",") if name]
     written = export_answers(find_run(options.run), options.out, tasks=names, fill=options.fill_empty)
@@ -194,7 +194,7 @@ def _lacking(items: str, not_asked: int, failed: int, filled: bool) -> list[str]
 
 def run_drivelm(options: ExportDriveLmOptions) -> int:
     from lmms_eval_ad2.cli.rescore import find_run
-    from lmms_eval_ad2.export.drivelm_answers import export_drivelm
+    from lmms_eval_ad2.data.export.drivelm_answers import export_drivelm
 
     names = [name for name in options.tasks.split(",") if name]
     file = export_drivelm(
@@ -222,7 +222,7 @@ def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[
 
     A pattern selects the tasks whose data have `split` and prints those left out; a name is always selected.
     """
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.harness.task_files import groups
 
     all_tasks = {task.name: task for task in _open_loop()}
@@ -249,15 +249,15 @@ def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[
 
 def _open_loop() -> list[ExportTask]:
     """All our tasks on records of the data home, sorted by name."""
-    from lmms_eval_ad2.export.splits import ExportTask
+    from lmms_eval_ad2.data.export.splits import ExportTask
     from lmms_eval_ad2.harness.task_files import catalogue
 
     return [ExportTask(t.name, t.dataset, t.split, t.variant()) for t in catalogue() if t.settings]
 
 
 def _imported(names: list[str], tasks: dict[str, ExportTask], split: str) -> list[str]:
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.data.home.dataset import splits_of
-    from lmms_eval_ad2.errors import Ad2Error
 
     there = [name for name in names if split in splits_of(tasks[name].dataset)]
     missing = sorted({tasks[name].dataset for name in set(names) - set(there)})

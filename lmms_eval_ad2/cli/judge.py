@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.cli.judge_options import JudgeOptions, print_address
 from lmms_eval_ad2.cli.local_page import serve_until_stopped
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import shortened, show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import shortened, show
 
 if TYPE_CHECKING:
+    from lmms_eval_ad2.core.records import Unscored
     from lmms_eval_ad2.judge.agreement import By, JudgeAgreement
-    from lmms_eval_ad2.records import Unscored
 
 MOST_UNREAD = 0.1  # share of replies without a mark, above which a line warns of them
 
@@ -158,8 +158,8 @@ def agree(options: JudgeAgreeOptions) -> int:
 
 
 def sample(options: JudgeSampleOptions) -> int:
+    from lmms_eval_ad2.annotate.study.sampler import draw
     from lmms_eval_ad2.cli.rescore import find_run
-    from lmms_eval_ad2.study.sampler import draw
 
     study = draw([find_run(run) for run in options.runs], options.out, n=options.n, seed=options.seed)
     for task, counts in study.drawn.items():
@@ -171,8 +171,8 @@ def sample(options: JudgeSampleOptions) -> int:
 
 def vote(options: JudgeVoteOptions) -> int:
     from lmms_eval_ad2.annotate.actions import reviewer_name
-    from lmms_eval_ad2.study.page import serve
-    from lmms_eval_ad2.study.votes import open_project
+    from lmms_eval_ad2.annotate.study.page import serve
+    from lmms_eval_ad2.annotate.study.votes import open_project
 
     voter = reviewer_name(options.voter) if options.voter else ""
     project = open_project(options.study)
@@ -185,11 +185,11 @@ def vote(options: JudgeVoteOptions) -> int:
 
 
 def convert(options: JudgeConvertOptions) -> int:
+    from lmms_eval_ad2.annotate.study.convert import judged_answers, rating_rows, vote_rows
+    from lmms_eval_ad2.annotate.study.votes import open_project
     from lmms_eval_ad2.cli.rescore import find_run
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.judge import agreement, files
-    from lmms_eval_ad2.study.convert import judged_answers, rating_rows, vote_rows
-    from lmms_eval_ad2.study.votes import open_project
 
     project = open_project(options.study)
     votes = project.human_votes()
@@ -231,7 +231,7 @@ def _published_line() -> str:
 
 
 def _table(a: JudgeAgreement) -> dict[str, Any]:
-    from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
+    from lmms_eval_ad2.scoring.metrics.intervals import FRACTION, mean_interval
 
     interval = mean_interval(a.hits, clusters=a.clusters, bounds=FRACTION)
     return {

@@ -7,11 +7,11 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lmms_eval_ad2.core.options import option
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.judge.spec import IMAGES_VARIABLE, REPEATS_VARIABLE, VARIABLE
-from lmms_eval_ad2.options import option
-from lmms_eval_ad2.printed import show
-from lmms_eval_ad2.saved_samples import MOST_JUDGEMENTS
 from lmms_eval_ad2.storage.redaction import redacted
+from lmms_eval_ad2.storage.saved_samples import MOST_JUDGEMENTS
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.judge.base import Judge

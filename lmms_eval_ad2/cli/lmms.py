@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lmms_eval_ad2.command_errors import run_command
-from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
-from lmms_eval_ad2.coordinates import FrameSetting
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import show
-from lmms_eval_ad2.shards import shard_of_environment
+from lmms_eval_ad2.core.command_errors import run_command
+from lmms_eval_ad2.core.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.core.coordinates import FrameSetting
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import show
+from lmms_eval_ad2.storage.shards import shard_of_environment
 
 # Commands of lmms-eval that ask no tasks in this process: its module of evaluations is not imported for them.
 WITHOUT_EVALUATION = ("tasks", "power", "serve", "mcp", "models")

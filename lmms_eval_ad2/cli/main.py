@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from lmms_eval_ad2 import __version__, plugins
-from lmms_eval_ad2.command_errors import run_command
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import one_line, print_logs_safely
+from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.core import plugins
+from lmms_eval_ad2.core.command_errors import run_command
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import one_line, print_logs_safely
 
 # The order of `ad2 --help`; commands of other distributions follow by name.
 ORDER = (
@@ -70,7 +71,7 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; exit codes of errors: lmms_eval_ad2/command_errors.py."""
+    """Run a command; exit codes of errors: lmms_eval_ad2/core/command_errors.py."""
     words = sys.argv[1:] if argv is None else list(argv)
     print_logs_safely()
 

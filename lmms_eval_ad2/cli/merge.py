@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.plugins import RunKind
+    from lmms_eval_ad2.core.plugins import RunKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ def run(options: MergeOptions) -> int:
 
 
 def _refuse(one: Path, kind: RunKind | None, other: Path, other_kind: RunKind | None) -> None:
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     names = [found.name if found else "eval" for found in (kind, other_kind)]
     raise Ad2Error(f"{one} holds runs of ad2 {names[0]} and {other} of ad2 {names[1]}: merge them apart")
@@ -61,8 +61,8 @@ def _refuse(one: Path, kind: RunKind | None, other: Path, other_kind: RunKind | 
 
 def _kind(folder: Path) -> RunKind | None:
     """The run kind of the folder; None: runs of `ad2 eval`."""
-    from lmms_eval_ad2 import plugins
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core import plugins
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if not folder.is_dir():
         raise Ad2Error(f"{folder}: no such folder")
@@ -74,7 +74,7 @@ def _evaluations(options: MergeOptions) -> str:
     from lmms_eval_ad2 import report
     from lmms_eval_ad2.report import tables
     from lmms_eval_ad2.scoring.merge import merge_shards
-    from lmms_eval_ad2.shards import shards_text
+    from lmms_eval_ad2.storage.shards import shards_text
 
     merged = merge_shards(options.out, _shards(options.folders, options.partial), partial=options.partial)
     text = tables.render(report.with_floors(report.load([options.out])))
@@ -85,7 +85,7 @@ def _shards(folders: Sequence[Path], partial: bool) -> list[Path]:
     """The finished run folders at or below these folders. Raises Ad2Error if there is none, and unless `partial` for
     unfinished ones."""
     from lmms_eval_ad2 import report
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     found = [summary.parent for folder in folders for summary in sorted(folder.rglob("summary.json"))]
     for folder in report.unfinished(folders):

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import ExclusiveOptions, add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.plugins import RunKind
+    from lmms_eval_ad2.core.plugins import RunKind
     from lmms_eval_ad2.report import RunSummary
     from lmms_eval_ad2.report.published import PublishedTable
     from lmms_eval_ad2.report.sections import ReportSection
@@ -119,7 +119,7 @@ def run(options: ReportOptions) -> int:
     if options.results[0] == COMPARE:
         return _compare(options)
     from lmms_eval_ad2 import report
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.report import tables
     from lmms_eval_ad2.report.published import own_tables
 
@@ -173,7 +173,7 @@ def _shapes_tables(options: ReportOptions) -> bool:
 def _unparsed(options: ReportOptions, paths: Sequence[Path]) -> int:
     """List unread replies of all kinds of runs."""
     from lmms_eval_ad2 import report
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.report import unread
 
     if _shapes_tables(options) or options.kinds != "all":
@@ -192,7 +192,7 @@ def _unparsed(options: ReportOptions, paths: Sequence[Path]) -> int:
 def _samples(options: ReportOptions, paths: Sequence[Path]) -> int:
     """Print one sample, or those that lost points."""
     from lmms_eval_ad2.cli.report_samples import print_sample, print_wrong
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if _shapes_tables(options) or options.markdown:
         raise Ad2Error("--sample and --wrong print lists of their own: of the other options only --json goes with them")
@@ -219,7 +219,7 @@ def _drive_options(options: ReportOptions) -> dict[str, Any]:
 
 def _results(paths: Sequence[Path]) -> tuple[list[tuple[RunKind, list[Path]]], set[Path]]:
     """(the results at or below the paths by run kind, the paths with such results)."""
-    from lmms_eval_ad2 import plugins
+    from lmms_eval_ad2.core import plugins
 
     found: list[tuple[RunKind, list[Path]]] = []
     covered: set[Path] = set()
@@ -272,9 +272,9 @@ def _as_json(
 
 
 def _compare(options: ReportOptions) -> int:
-    from lmms_eval_ad2.errors import Ad2Error
-    from lmms_eval_ad2.metrics.intervals import METHOD
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.report import compare, load
+    from lmms_eval_ad2.scoring.metrics.intervals import METHOD
 
     if options.kinds != "all":
         raise Ad2Error("--kinds is an option of the tables: ad2 report RUN... --kinds paper")
@@ -320,8 +320,8 @@ def _compare(options: ReportOptions) -> int:
 
 def _compared_by_kind(options: ReportOptions) -> bool:
     """Compare and print two runs of a kind that a plugin declares; False if neither is of such a kind."""
-    from lmms_eval_ad2 import plugins
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core import plugins
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     a, b = (Path(path) for path in options.results[1:])
     for kind in plugins.loaded(plugins.RUN_KINDS):
@@ -347,7 +347,7 @@ def _compared_by_kind(options: ReportOptions) -> bool:
 
 def _one(path: str) -> Path:
     """The folder of the one run at or below `path`."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.report import load
 
     runs = load([Path(path)])

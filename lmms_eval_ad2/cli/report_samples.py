@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.report.one_sample import RunSample

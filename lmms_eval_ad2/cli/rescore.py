@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.cli.judge_options import JudgeOptions, print_address
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.judge.spec import VARIABLE
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.coordinates import InputResizing
+    from lmms_eval_ad2.core.coordinates import InputResizing
     from lmms_eval_ad2.judge.base import Judge
 
 
@@ -43,8 +43,8 @@ def register(subparsers: Any) -> None:
 
 def run(options: RescoreOptions) -> int:
     from lmms_eval_ad2 import report
-    from lmms_eval_ad2.coordinates import FrameSetting
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.coordinates import FrameSetting
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.judge import make_judge
     from lmms_eval_ad2.report import tables
     from lmms_eval_ad2.scoring import judge_ratings, result_files
@@ -88,7 +88,7 @@ def run(options: RescoreOptions) -> int:
 
 def find_run(path: Path) -> Path:
     """The run at or below `path`; earlier rescorings beside it do not count."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if (path / "summary.json").exists():
         return path
@@ -103,7 +103,7 @@ def find_run(path: Path) -> Path:
 
 def _resizing(source: Path, about: dict[str, Any]) -> InputResizing | None:
     """How the model of a run resized images: as recorded; runs of earlier versions name only their arguments."""
-    from lmms_eval_ad2.coordinates import InputResizing
+    from lmms_eval_ad2.core.coordinates import InputResizing
     from lmms_eval_ad2.harness import model_input
     from lmms_eval_ad2.storage.model_arguments import pairs
 
@@ -114,7 +114,7 @@ def _resizing(source: Path, about: dict[str, Any]) -> InputResizing | None:
 
 
 def _check_input_size(tables: dict[str, dict[str, Any]]) -> None:
-    from lmms_eval_ad2.coordinates.setting import HINT
+    from lmms_eval_ad2.core.coordinates.setting import HINT
 
     reason = "unparsed:no_model_input_size"
     n = sum(table["reasons"].get(reason, 0) for table in tables.values())
@@ -143,7 +143,7 @@ def rescore_task(
     resizing: InputResizing | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Read, parse, judge and summarise one task's saved answers."""
-    from lmms_eval_ad2.coordinates import InputResizing
+    from lmms_eval_ad2.core.coordinates import InputResizing
     from lmms_eval_ad2.harness.judge_images import with_images
     from lmms_eval_ad2.scoring import pipeline, result_files
     from lmms_eval_ad2.scoring.variant import TaskVariant

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.cli.judge_options import JudgeOptions
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.harness.answer_files import JoinedAnswers
@@ -37,7 +37,7 @@ def register(subparsers: Any) -> None:
 
 def run_coda_lm(options: ScoreCodaOptions) -> int:
     from lmms_eval_ad2 import report
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.harness.answer_files import join_answers, score_answers
     from lmms_eval_ad2.judge import check_judge, make_judge
     from lmms_eval_ad2.report import tables

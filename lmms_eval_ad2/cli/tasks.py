@@ -6,9 +6,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 
 @dataclass(frozen=True, kw_only=True)

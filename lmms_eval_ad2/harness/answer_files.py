@@ -17,8 +17,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Lang, Record
 from lmms_eval_ad2.data.releases.coda_answers import FILES, CodaAnswerRow, numbers_by_image, read_answers
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import task_data
 from lmms_eval_ad2.harness.askable import records_of
 from lmms_eval_ad2.harness.judge_images import with_images
@@ -27,7 +28,6 @@ from lmms_eval_ad2.harness.task_data import LoadedTask
 from lmms_eval_ad2.harness.task_files import TaskFile, catalogue
 from lmms_eval_ad2.judge.base import Judge
 from lmms_eval_ad2.parsing import failure_reason
-from lmms_eval_ad2.records import Lang, Record
 from lmms_eval_ad2.scoring import judge_ratings, pipeline, result_files
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.storage.files import file_sha256, remove_leftovers

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home.parts import COLUMNS
 from lmms_eval_ad2.data.releases import parquet
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.prompts import task_prompt
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.harness.failed_replies import NO_TEXT
 from lmms_eval_ad2.harness.refusal_guard import RefusedRequestsError
-from lmms_eval_ad2.printed import show
 
 GenerateFn = Callable[[list[Any]], list[Any]]  # requests -> answers
 SaveFn = Callable[[dict[int, Any]], None]  # answers by request index

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.harness import plugin
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask
 from lmms_eval_ad2.parsing.wrappers import unwrap
 from lmms_eval_ad2.prompts import task_prompt, text
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.sample import reference_text
 
 # `lmms-eval power --include-path` loads no models, so the entry point is not called; it imports this file for the

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness.wrapper_source import source_of
 
 _TYPES = {"int": int, "float": float}

@@ -24,16 +24,16 @@ from typing import Any
 from tqdm import tqdm
 
 import lmms_eval_ad2
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness import batched_generation
 from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
 from lmms_eval_ad2.harness.caught_errors import CaughtErrors
 from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.several_servers import spread_over_servers
 from lmms_eval_ad2.harness.task_data import TASKS
-from lmms_eval_ad2.image_files import image_sha256
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.identity import digest
+from lmms_eval_ad2.storage.image_files import image_sha256
 from lmms_eval_ad2.storage.journal import JournalFile, JournalLine, parse_object, scan
 from lmms_eval_ad2.storage.redaction import environment_keys, without_keys
 

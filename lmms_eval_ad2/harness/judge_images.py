@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.judge.base import Judge, sees_images
 from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.prompts.task_prompt import PromptSettings, prompt_images
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.sample import ScoredSample
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.harness import run
 from lmms_eval_ad2.harness.hooks import METRIC, prompt_of, read_rounds
 from lmms_eval_ad2.harness.judge_images import with_images
 from lmms_eval_ad2.harness.sharding import in_shard
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask, task_settings
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring import pipeline, result_files
 from lmms_eval_ad2.scoring.replies import reply_record
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample

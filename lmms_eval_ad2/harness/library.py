@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
-from lmms_eval_ad2.coordinates import FrameSetting
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.core.coordinates import FrameSetting
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.harness import hooks, plugin, run_checks
 from lmms_eval_ad2.harness.run import current
 from lmms_eval_ad2.harness.run_identity import LibraryArguments
 from lmms_eval_ad2.harness.task_selection import select
-from lmms_eval_ad2.printed import show
 
 DEFAULT_SEEDS = (0, 1234, 1234, 1234)  # of lmms-eval's command line: random, numpy, torch, few-shot
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness.task_data import TASKS, task_settings
 
 _ROWS = "_ad2_rows"  # attribute of a task: the number of its documents that are evaluated

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error, install_all, require
+from lmms_eval_ad2.core.errors import Ad2Error, install_all, require
 from lmms_eval_ad2.harness.models import hf_requirements
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown
 from lmms_eval_ad2.harness.wrapper_source import constructor_of, source_of, torch_has_cuda

@@ -16,12 +16,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.command_errors import report_error
-from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
-from lmms_eval_ad2.coordinates import InputResizing
-from lmms_eval_ad2.coordinates.misfit import misfit_warnings
-from lmms_eval_ad2.coordinates.setting import HINT
-from lmms_eval_ad2.errors import Ad2Error, import_remedy
+from lmms_eval_ad2.core.command_errors import report_error
+from lmms_eval_ad2.core.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.core.coordinates import InputResizing
+from lmms_eval_ad2.core.coordinates.misfit import misfit_warnings
+from lmms_eval_ad2.core.coordinates.setting import HINT
+from lmms_eval_ad2.core.errors import Ad2Error, import_remedy
+from lmms_eval_ad2.core.numbers import environment_number
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.harness import hooks, model_input, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
@@ -30,16 +32,14 @@ from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, redac
 from lmms_eval_ad2.harness.task_data import TASKS, task_settings
 from lmms_eval_ad2.harness.task_files import TaskFile, groups, included, task_files
 from lmms_eval_ad2.harness.training_data import mark_tasks
-from lmms_eval_ad2.numbers import environment_number
 from lmms_eval_ad2.parsing import FAILURES
-from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.scoring import judge_ratings, result_files
-from lmms_eval_ad2.shards import SHARDS, RunShard, shard_of_environment
 from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.files import remove_leftovers
 from lmms_eval_ad2.storage.identity import run_folder
 from lmms_eval_ad2.storage.lock import lock_folder
 from lmms_eval_ad2.storage.model_arguments import model_label
+from lmms_eval_ad2.storage.shards import SHARDS, RunShard, shard_of_environment
 from lmms_eval_ad2.storage.training_card import TrainingCard, cards_of
 
 PREVIOUS = "summary.previous.json"

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.harness import hooks, task_data
 from lmms_eval_ad2.harness.journal import ImageHashes, read_lines, request_key
 from lmms_eval_ad2.harness.run_identity import identity
@@ -24,12 +25,11 @@ from lmms_eval_ad2.harness.task_data import LoadedTask
 from lmms_eval_ad2.harness.task_files import TaskFile
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.prompts.views import shown
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.judge_ratings import to_rate
 from lmms_eval_ad2.scoring.reference_answers import chain, reference
 from lmms_eval_ad2.scoring.sample import score_sample
-from lmms_eval_ad2.shards import RunShard, shard_of_environment
 from lmms_eval_ad2.storage.identity import run_folder
+from lmms_eval_ad2.storage.shards import RunShard, shard_of_environment
 
 ROWS_READ = 30_000  # of all tasks together; of more, a random sample of this size is read
 BYTES_HASHED = 2**30  # of images, to recognise answers of an earlier run

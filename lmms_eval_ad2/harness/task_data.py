@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.harness.askable import askable, nothing_to_ask, part_table, records_of
 from lmms_eval_ad2.harness.task_files import RECORDS, SAMPLE, variant_of
-from lmms_eval_ad2.printed import show
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.scoring import distractors
 from lmms_eval_ad2.scoring.rotation import rotations
@@ -73,7 +73,7 @@ def read(task: str, name: str, split: str, variant: TaskVariant) -> TaskRows:
     from lmms_eval_ad2.data.home import open_dataset
 
     if name.startswith(SAMPLE):
-        from lmms_eval_ad2.sample import ensure_sample
+        from lmms_eval_ad2.data.sample import ensure_sample
 
         ensure_sample()
     source = open_dataset(name, split)

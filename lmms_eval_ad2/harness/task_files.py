@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
-from lmms_eval_ad2.coordinates import ENV as FRAME_ENV
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.coordinates import ENV as FRAME_ENV
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage import user_yaml
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.plugins import TaskSource
+    from lmms_eval_ad2.core.plugins import TaskSource
     from lmms_eval_ad2.scoring.variant import TaskVariant
 
 RECORDS = "ad2:"  # before the name of a dataset in `dataset_path`
@@ -102,7 +102,7 @@ class TaskFile:
 
     def _source(self) -> TaskSource | None:
         """The plugin that provides the data if they are no release (the closed loop's suites of routes)."""
-        from lmms_eval_ad2 import plugins
+        from lmms_eval_ad2.core import plugins
 
         found = plugins.loaded(plugins.TASK_SOURCES)
         return next((source for source in found if self.dataset.startswith(source.prefix)), None)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness.task_files import IncludedFiles, TaskFile, TaskReadiness, groups, included, task_files
 
 # Earlier name of a task -> its name now, and what it asks. Similar names would be other variants.

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.export.leaks import TrainedQuestions
-from lmms_eval_ad2.export.trained_questions import TrainedShare, compared
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import show
+from lmms_eval_ad2.core.records import Record
+from lmms_eval_ad2.data.export.leaks import TrainedQuestions
+from lmms_eval_ad2.data.export.trained_questions import TrainedShare, compared
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask
-from lmms_eval_ad2.printed import show
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.training_card import STRICT_ENV, TRAINED_ON, TrainingCard
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.llm.data_url_image import DataUrlImage
-from lmms_eval_ad2.records import Unscored
 
 LOWEST, HIGHEST = 1.0, 10.0
 

@@ -9,17 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.image_files import locate, open_image
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.numbers import is_number
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge.agreement import TIE, HumanVotes, JudgedAnswer
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, JudgeRating
 from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.llm.settings import one_of
-from lmms_eval_ad2.numbers import is_number
-from lmms_eval_ad2.records import Unscored
-from lmms_eval_ad2.shown_image import shown_rgb
 from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.image_files import locate, open_image
+from lmms_eval_ad2.storage.shown_image import shown_rgb
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 
 Row = dict[str, Any]

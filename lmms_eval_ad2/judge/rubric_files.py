@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2 import coda_checkout
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.data import coda_checkout
 from lmms_eval_ad2.judge.rubrics import Rubric, RubricExample, changed, checked, from_yaml, packaged
 from lmms_eval_ad2.judge.verdict import REPLY_FORMS, Wording
 from lmms_eval_ad2.llm.settings import one_of

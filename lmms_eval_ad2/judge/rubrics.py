@@ -18,13 +18,13 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_ad2.coda_checkout import CodaJudgePrompt
-from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
+from lmms_eval_ad2.core.errors import Ad2Error, DataError, yaml_fault
+from lmms_eval_ad2.core.records import Unscored
+from lmms_eval_ad2.data.coda_checkout import CodaJudgePrompt
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.judge.verdict import REPLY_FORMS, ReplyForm, read
 from lmms_eval_ad2.llm import untrusted_text
 from lmms_eval_ad2.llm.settings import check_keys, one_of
-from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.storage import user_yaml
 
 RUBRICS = (

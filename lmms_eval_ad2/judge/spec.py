@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, Judge
 from lmms_eval_ad2.judge.verdict import WORDINGS, Wording
 from lmms_eval_ad2.llm import settings as llm_settings
 from lmms_eval_ad2.llm.model import pairs, yaml_mapping
 from lmms_eval_ad2.llm.settings import CheckedSettings, check_keys, one_of
-from lmms_eval_ad2.saved_samples import MOST_JUDGEMENTS
+from lmms_eval_ad2.storage.saved_samples import MOST_JUDGEMENTS
 
 BACKENDS = ("lexical", "embedding", "evaluate", "openai", "fake")
 VARIABLE = "AD2_JUDGE"

@@ -15,8 +15,8 @@ import contextlib
 import re
 from typing import Literal
 
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST
-from lmms_eval_ad2.records import Unscored
 
 ReplyForm = Literal["strict", "official"]
 Wording = Literal["ours", "official"]  # of the prompts of the CODA-LM rubrics

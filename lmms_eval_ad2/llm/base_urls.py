@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 _JOINT = re.compile(r"\+(?=https?://)")
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import one_line
 from lmms_eval_ad2.llm.base_urls import split_urls
 from lmms_eval_ad2.llm.completion import (
     DETAIL,
@@ -34,7 +35,6 @@ from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
 from lmms_eval_ad2.llm.request_body import encoded
 from lmms_eval_ad2.llm.request_loop import ConnectionPool
 from lmms_eval_ad2.llm.server_balancer import EndpointServer
-from lmms_eval_ad2.printed import one_line
 from lmms_eval_ad2.storage.redaction import without_keys
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmms_eval_ad2.printed import encodable
+from lmms_eval_ad2.core.printed import encodable
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 LONGEST_BODY = 8 * 2**20  # bytes; far above the longest answer of any model

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm.server_balancer import ServerBalancer
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
-from lmms_eval_ad2.errors import Ad2Error, yaml_fault
+from lmms_eval_ad2.core.errors import Ad2Error, yaml_fault
 from lmms_eval_ad2.llm.request_body import EncodedJson
 from lmms_eval_ad2.llm.settings import (
     ENDPOINT_KEYS,

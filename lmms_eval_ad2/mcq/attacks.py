@@ -12,12 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.mcq import biases
 from lmms_eval_ad2.mcq.biases import FeatureCounts, chosen_best, compare_with_chance, right_place, texts_of
 from lmms_eval_ad2.mcq.faults import is_polar
 from lmms_eval_ad2.mcq.taxonomy import masked
 from lmms_eval_ad2.mcq.wording import read, verdict
-from lmms_eval_ad2.records import Record
 
 Scores = Sequence[float]
 # name -> what is chosen. The names are stored in reports and must not change.

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
-from lmms_eval_ad2.records import Record
 
 SELECTED = 3  # distractors of a question (section 4.1)
 

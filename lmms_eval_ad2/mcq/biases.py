@@ -13,9 +13,9 @@ from typing import Any
 
 from scipy.stats import chisquare
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.mcq.chance import ChanceComparison, against_chance
 from lmms_eval_ad2.mcq.wording import normal
-from lmms_eval_ad2.records import Record
 
 _LEAST_EXPECTED = 5  # expected count of each cell that a chi-square test needs
 _PRIOR = 1.0  # pseudo-count of every feature, right at the rate of chance

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases.ad2_bench import records_of
 from lmms_eval_ad2.data.releases.base import existing
 from lmms_eval_ad2.data.releases.stream import rows
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, DistractorMaker, OpenQuestion, Outcome
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.files import atomic_write
 
 NONE_MATCHES = {"en": "None of the options matches", "zh": "以上选项均不符合"}  # option E

@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.mcq.base import (
     ENDPOINT_DOWN,
     AcceptedQuestion,

@@ -26,8 +26,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.printed import printable
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import printable
 from lmms_eval_ad2.report.text_table import TextTable
 from lmms_eval_ad2.storage.code_state import code_label
 

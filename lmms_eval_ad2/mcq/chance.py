@@ -9,7 +9,7 @@ from typing import Any
 
 from scipy.stats import binomtest, norm
 
-from lmms_eval_ad2.metrics.intervals import FRACTION, ConfidenceInterval, mean_interval, wilson
+from lmms_eval_ad2.scoring.metrics.intervals import FRACTION, ConfidenceInterval, mean_interval, wilson
 
 ALPHA = 0.01  # a bias is reported if p is below this and the interval excludes chance as well
 FEW = 10  # clusters; with fewer, an interval over clusters is too wide to be useful

@@ -25,19 +25,19 @@ from typing import Any
 
 from tqdm import tqdm
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.numbers import is_whole
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.home.dataset import splits_of
 from lmms_eval_ad2.data.releases import find_release
 from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
 from lmms_eval_ad2.data.releases.base import BadRow, Item
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq import biases
 from lmms_eval_ad2.mcq.attacks import ATTACKS, attacks
 from lmms_eval_ad2.mcq.base import OpenQuestion
 from lmms_eval_ad2.mcq.chance import ALPHA
 from lmms_eval_ad2.mcq.faults import FAULTS, fault, normal, repeats
-from lmms_eval_ad2.numbers import is_whole
-from lmms_eval_ad2.records import Record
 
 SCHEMA = "ad2-mcq-check/2"
 RATIO = 1.25  # warn if the right option is longer or shorter than the wrong ones by more than this factor

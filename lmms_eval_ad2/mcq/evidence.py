@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_eval_ad2.core.numbers import is_number
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases.autodrive_qa import KEY_OBJECTS
 from lmms_eval_ad2.data.releases.untrusted_row import plain
 from lmms_eval_ad2.mcq.base import OpenQuestion
-from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.prompts.views import Views, camera, named_cameras, shown
-from lmms_eval_ad2.records import Record
 
 MOST_NAMED, MOST_OTHERS = 16, 4  # objects in a prompt: tagged in question or answer, and others of the same cameras
 _LONGEST = 200  # characters of a category, status or description

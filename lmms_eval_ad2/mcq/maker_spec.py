@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm.model import LanguageModel, read_model
 from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.mcq.base import KINDS, SELECTED, DistractorMaker

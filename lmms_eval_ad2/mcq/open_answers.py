@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.llm.batch import RequestUsage, ask
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
@@ -20,9 +21,8 @@ from lmms_eval_ad2.llm.untrusted_text import fence, nonce
 from lmms_eval_ad2.mcq.replies import SCHEMA_NAMES, OpenScoreReply, ReplyFault, open_score, schema_of
 from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
 from lmms_eval_ad2.mcq.text_only import usage
-from lmms_eval_ad2.metrics.caption import caption_scores
-from lmms_eval_ad2.metrics.intervals import ConfidenceInterval, mean_interval
-from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.scoring.metrics.caption import caption_scores
+from lmms_eval_ad2.scoring.metrics.intervals import ConfidenceInterval, mean_interval
 
 HIGHEST = 5.0
 METRICS = ("bleu_4", "cider")

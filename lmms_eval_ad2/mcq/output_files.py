@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.data.releases.autodrive_qa import record_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.mcq.card import CardCounts, card, markdown
 from lmms_eval_ad2.mcq.scheduling import chosen, key_of
 from lmms_eval_ad2.mcq.store import Key, QuestionStore, write_lines

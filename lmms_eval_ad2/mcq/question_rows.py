@@ -7,9 +7,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.data.releases.autodrive_qa import record_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.mcq.base import SELECTED, AcceptedQuestion, OpenQuestion
 from lmms_eval_ad2.mcq.evidence import objects_of
 from lmms_eval_ad2.mcq.wording import verdict

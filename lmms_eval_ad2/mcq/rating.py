@@ -13,7 +13,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.model import LanguageModel
 from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together, workers_for
@@ -30,7 +31,6 @@ from lmms_eval_ad2.mcq.role_requester import (
 )
 from lmms_eval_ad2.mcq.text_only import usage
 from lmms_eval_ad2.prompts.views import Views
-from lmms_eval_ad2.records import Record
 
 REPAIRS = 1  # further requests after an unusable reply
 

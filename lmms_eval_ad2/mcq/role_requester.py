@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import key_of
 from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
 from lmms_eval_ad2.llm.data_url_image import DataUrlImage

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 Table = list[list[int]]
 _SWEEPS = 500  # at most, of iterative proportional fitting

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.home.dataset import splits_of
 from lmms_eval_ad2.data.releases import Item, OmittedRow, find_release
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.files import file_sha256
 
 RECORDS = "records"

@@ -28,10 +28,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.image_files import allow_links_to
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_differences
+from lmms_eval_ad2.storage.image_files import allow_links_to
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 from lmms_eval_ad2.storage.lock import lock_folder
 from lmms_eval_ad2.storage.untrusted_json import load

@@ -20,11 +20,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.mcq.base import OpenQuestion
 from lmms_eval_ad2.mcq.sources import QuestionSource
 from lmms_eval_ad2.mcq.taxonomy import answer_text, classify
-from lmms_eval_ad2.records import Record
 
 DUPLICATE, SAME_ID, CONTRADICTORY = "duplicate", "same_id", "contradictory"
 _CACHED = 8  # frames kept unpacked

@@ -18,7 +18,7 @@ from importlib import resources
 
 import yaml
 
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.records import Record
 
 NO_QUESTION, NO_ANSWER, LONG_ANSWER, NO_SUBTASK = "no_question", "no_answer", "long_answer", "no_subtask"
 LONGEST_ANSWER = 2_000  # characters; a longer answer is not usable as an option

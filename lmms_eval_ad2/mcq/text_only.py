@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_eval_ad2.core.records import Answer, Record
 from lmms_eval_ad2.llm.batch import RequestUsage, ask
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
@@ -18,7 +19,6 @@ from lmms_eval_ad2.llm.model import LanguageModel
 from lmms_eval_ad2.llm.untrusted_text import neutralise
 from lmms_eval_ad2.mcq.biases import compare_with_chance, right_place, texts_of
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Answer, Record
 
 _PROMPT = """\
 This question was asked about pictures from a car's cameras. You are not shown them.

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from lmms_eval_ad2.coordinates import Frame
+from lmms_eval_ad2.core.coordinates import Frame
+from lmms_eval_ad2.core.records import YES_NO, Answer, Form, Unparsed
 from lmms_eval_ad2.parsing.attributed import without_attributed
 from lmms_eval_ad2.parsing.chain import read_chain
 from lmms_eval_ad2.parsing.count import read_count
@@ -27,7 +28,6 @@ from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
 from lmms_eval_ad2.parsing.refusals import asks_for_picture
 from lmms_eval_ad2.parsing.wrappers import unwrap
 from lmms_eval_ad2.parsing.yesno import read_yesno
-from lmms_eval_ad2.records import YES_NO, Answer, Form, Unparsed
 
 LONGEST = 100_000  # characters of an answer, without its thoughts; a longer one is a loop, and takes seconds to read
 # AD2-Bench section 3.2: marks of the answer to a question for a box.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing.refusals import declines
 from lmms_eval_ad2.parsing.wrappers import unwrap
-from lmms_eval_ad2.records import Answer, Unparsed
 
 _START = re.compile(r"[<＜〈《]\s{0,4}start[\s_-]{0,4}(?P<number>\d{1,2})\s{0,4}[>＞〉》]", re.IGNORECASE)
 _END = re.compile(r"[<＜〈《]\s{0,4}(?:/?\s{0,4}end|/\s{0,4}start)[\s_-]{0,4}\d{0,2}\s{0,4}[>＞〉》]", re.IGNORECASE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise, starmap
 
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing.clauses import CONCLUSION, TextClause, clause_at, clauses
 from lmms_eval_ad2.parsing.number_mentions import MEASURE, NumberMention, classified, number_tokens, with_ranges
 from lmms_eval_ad2.parsing.number_words import ONES
@@ -12,7 +13,6 @@ from lmms_eval_ad2.parsing.presence import NOT_ONE
 from lmms_eval_ad2.parsing.question_words import counted_noun, counts_another, telling_words
 from lmms_eval_ad2.parsing.refusals import declines, hedges, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.revisions import REVISION
-from lmms_eval_ad2.records import Answer, Unparsed
 
 _DOZENS = {
     "half a dozen": "6",

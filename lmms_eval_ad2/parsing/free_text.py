@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing.attributed import without_attributed
 from lmms_eval_ad2.parsing.normalise import without_html
 from lmms_eval_ad2.parsing.question_words import telling_words
 from lmms_eval_ad2.parsing.refusals import is_refused_reply, without_refusals
-from lmms_eval_ad2.records import Answer, Unparsed
 
 _FENCED = re.compile(r"\A```[A-Za-z]{0,12}\n?(?P<body>[^`]*)```\Z")
 _LABEL = re.compile(

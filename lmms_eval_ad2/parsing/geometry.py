@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lmms_eval_ad2.coordinates import Frame, Size, to_pixels
-from lmms_eval_ad2.coordinates.frames import swapped
+from lmms_eval_ad2.core.coordinates import Frame, Size, to_pixels
+from lmms_eval_ad2.core.coordinates.frames import swapped
+from lmms_eval_ad2.core.records import Answer, Form, Unparsed
 from lmms_eval_ad2.parsing.clauses import negations
 from lmms_eval_ad2.parsing.json_shapes import json_shapes
 from lmms_eval_ad2.parsing.named_numbers import named_shapes
@@ -24,7 +25,6 @@ from lmms_eval_ad2.parsing.question_words import located_noun
 from lmms_eval_ad2.parsing.refusals import no_verdict, without_refusals
 from lmms_eval_ad2.parsing.shapes import CoordinateNotation, Numbers, WrittenShape, fault
 from lmms_eval_ad2.parsing.written_shapes import bare_shapes, corner_box, listed_shapes, stated_extent, without_sizes
-from lmms_eval_ad2.records import Answer, Form, Unparsed
 
 _TAG = re.compile(r"<?\s?OUTPUT[ _]?(?P<which>START|END)\s?>?", re.IGNORECASE)
 _FINAL = re.compile(

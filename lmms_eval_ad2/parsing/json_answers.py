@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from lmms_eval_ad2.core.records import SIDES, Form
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values
 from lmms_eval_ad2.parsing.question_words import counted_noun
-from lmms_eval_ad2.records import SIDES, Form
 
 _ANSWER = re.compile(
     r"(?:the[_ ]?)?(?:final|correct|best|selected|chosen|predicted|my|your|model)?[_ ]?"

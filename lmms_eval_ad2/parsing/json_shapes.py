@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.numbers import is_number
 from lmms_eval_ad2.parsing.json_reply import KeyValuePairs, json_values
 from lmms_eval_ad2.parsing.named_numbers import ORDERS, from_names, in_order
 from lmms_eval_ad2.parsing.shapes import NUMBER, CoordinateNotation, WrittenShape, shape_of

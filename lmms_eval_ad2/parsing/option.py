@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing.attributed import without_attributed
 from lmms_eval_ad2.parsing.clauses import negations
 from lmms_eval_ad2.parsing.normalise import ANSWER_LINE
@@ -44,7 +45,6 @@ from lmms_eval_ad2.parsing.question_words import asks_for_the_worst
 from lmms_eval_ad2.parsing.quoted import gist, whole_option
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, rated_in_rows, with_ticks
-from lmms_eval_ad2.records import Answer, Unparsed
 
 _DEPENDS = re.compile(r"\bdepend(?:s|ing)? on\b|取决于|视[^,.]{1,12}而定", re.IGNORECASE)
 _CALLED = re.compile(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing.clauses import clauses, last_sentence, negations
 from lmms_eval_ad2.parsing.count import read_count
 from lmms_eval_ad2.parsing.normalise import plain
@@ -23,7 +24,6 @@ from lmms_eval_ad2.parsing.quoted import by_text, gist, numerals, quoted_option,
 from lmms_eval_ad2.parsing.refusals import is_blind, no_verdict, without_refusals
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import RIGHT_IDIOM
-from lmms_eval_ad2.records import Answer, Unparsed
 
 ANNOUNCED = re.compile(r"\bone by one\b|\bgo through (?:the|each|all)\b|逐一|逐个|逐项", re.IGNORECASE)
 UNSETTLED = re.compile(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from lmms_eval_ad2.core.records import SIDES, Answer, Unparsed
 from lmms_eval_ad2.parsing.clauses import TextClause, clause_at, clauses, denied
 from lmms_eval_ad2.parsing.question_words import names_another, telling_words
 from lmms_eval_ad2.parsing.refusals import no_verdict, without_refusals
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json
-from lmms_eval_ad2.records import SIDES, Answer, Unparsed
 
 _SIDE = re.compile(r"(?<![a-z])(?P<en>left|right)(?![a-z])|(?P<zh>[左右])")
 RIGHT_IDIOM = re.compile(

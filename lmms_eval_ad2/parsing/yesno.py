@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from lmms_eval_ad2.core.records import YES_NO, Answer, Unparsed
 from lmms_eval_ad2.parsing.asked_things import asks_presence
 from lmms_eval_ad2.parsing.clauses import CONCLUSION, TextClause, clauses, denied, negations
 from lmms_eval_ad2.parsing.elliptical import elliptical, said_of_others
@@ -21,7 +22,6 @@ from lmms_eval_ad2.parsing.restated import restated
 from lmms_eval_ad2.parsing.revisions import REVISION
 from lmms_eval_ad2.parsing.sides import read_side
 from lmms_eval_ad2.parsing.verdict_tables import rated_in_json, with_ticks
-from lmms_eval_ad2.records import YES_NO, Answer, Unparsed
 
 _YES = (
     "yes|y|yeah|yep|yup|true|correct|right|affirmative|certainly|definitely|absolutely|of course|sure"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Record, VisualPrompt
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record, VisualPrompt
 
 MarkChoice = Literal["native", "none", "coords", "reference", "point", "box"]
 

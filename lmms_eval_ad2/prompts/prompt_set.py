@@ -20,9 +20,9 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_ad2.coda_checkout import official_questions
-from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
-from lmms_eval_ad2.records import LANGS, Lang
+from lmms_eval_ad2.core.errors import Ad2Error, DataError, yaml_fault
+from lmms_eval_ad2.core.records import LANGS, Lang
+from lmms_eval_ad2.data.coda_checkout import official_questions
 from lmms_eval_ad2.storage import user_yaml
 
 PACKAGED = "default.yaml"

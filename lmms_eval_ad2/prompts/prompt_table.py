@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from lmms_eval_ad2.errors import DataError, yaml_fault
+from lmms_eval_ad2.core.errors import DataError, yaml_fault
 from lmms_eval_ad2.prompts.prompt_set import check_text, filled, texts_sha256, user_text, yaml_mapping
 
 if TYPE_CHECKING:  # from Python 3.11 on

@@ -12,12 +12,12 @@ from typing import Literal, Protocol
 
 from PIL import Image
 
-from lmms_eval_ad2.coordinates import Frame
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.coordinates import Frame
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Form, Lang, Record
 from lmms_eval_ad2.prompts import text, visual
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark
 from lmms_eval_ad2.prompts.views import Layout, Views, is_mosaic, shown
-from lmms_eval_ad2.records import Form, Lang, Record
 
 
 class PromptSettings(Protocol):

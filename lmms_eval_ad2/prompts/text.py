@@ -11,13 +11,13 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from lmms_eval_ad2.coordinates import Frame
-from lmms_eval_ad2.coordinates.frames import EXTENTS
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.coordinates import Frame
+from lmms_eval_ad2.core.coordinates.frames import EXTENTS
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import ABSTAINING, SIDES, Form, Lang, ReasoningStep, Record, VisualPrompt
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark, unit_coords
 from lmms_eval_ad2.prompts.prompt_set import PromptSet, placeholders
 from lmms_eval_ad2.prompts.views import CAMERAS, GRID, Layout, Views, is_mosaic, shown
-from lmms_eval_ad2.records import ABSTAINING, SIDES, Form, Lang, ReasoningStep, Record, VisualPrompt
 
 __all__ = ["PromptSet", "build", "build_round", "can_ask", "effective_mark"]
 

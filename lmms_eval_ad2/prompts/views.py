@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record
 
 Layout = Literal["list", "mosaic"]
 Views = Literal["all", "front", "asked"]

@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from PIL import Image, ImageDraw, ImageFont
 
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.image_files import ImageOutsideError, locate, open_image
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import Record, VisualPrompt
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark
 from lmms_eval_ad2.prompts.views import GRID, Layout, Views, is_mosaic, shown
-from lmms_eval_ad2.records import Record, VisualPrompt
-from lmms_eval_ad2.shown_image import read_header, shown_rgb
+from lmms_eval_ad2.storage.image_files import ImageOutsideError, locate, open_image
+from lmms_eval_ad2.storage.shown_image import read_header, shown_rgb
 
 __all__ = ["effective_mark", "load_image", "render"]
 

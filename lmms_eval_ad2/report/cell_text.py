@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.numbers import is_number
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid
 from lmms_eval_ad2.report.runs import ScoreCell
 

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.metrics import paired_comparison
-from lmms_eval_ad2.metrics.intervals import FRACTION
-from lmms_eval_ad2.printed import printable
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import printable
 from lmms_eval_ad2.report import cell_text, compact, paired_scores, tables
 from lmms_eval_ad2.report.floors import is_lexical
 from lmms_eval_ad2.report.paired_scores import SampleScores
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, judge_sha, sample_rows
 from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
+from lmms_eval_ad2.scoring.metrics import paired_comparison
+from lmms_eval_ad2.scoring.metrics.intervals import FRACTION
 
 HEADERS = ("Task", "n (clusters)", "A", "B", "A - B [95 % interval]", "p", "p (Holm)", "test")
 MEANS = (

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, read_task, sample_rows
 from lmms_eval_ad2.report.summary_fields import SummaryReader
-from lmms_eval_ad2.shards import SHARDS
+from lmms_eval_ad2.storage.shards import SHARDS
 
 LEXICAL = "lexical"
 CHANCE = "ad2_chance"
@@ -104,8 +104,8 @@ def _key(run: RunSummary, task: TaskSummary) -> Key:
 
 def _floor(run: RunSummary, task: TaskSummary) -> TaskSummary | None:
     """The scores of random answers to the samples of a task; None if its samples cannot be read."""
+    from lmms_eval_ad2.core.records import Record
     from lmms_eval_ad2.judge import make_judge
-    from lmms_eval_ad2.records import Record
     from lmms_eval_ad2.scoring.chance import chance_floor
     from lmms_eval_ad2.scoring.variant import TaskVariant
 

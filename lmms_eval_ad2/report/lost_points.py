@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lmms_eval_ad2.numbers import is_number
-from lmms_eval_ad2.printed import one_line, printable, shortened
+from lmms_eval_ad2.core.numbers import is_number
+from lmms_eval_ad2.core.printed import one_line, printable, shortened
 from lmms_eval_ad2.report import cell_text, sample_row
 from lmms_eval_ad2.report.compact import WIDTH
 from lmms_eval_ad2.report.one_sample import tasks_of

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.numbers import is_number
-from lmms_eval_ad2.printed import one_line, printable
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.numbers import is_number
+from lmms_eval_ad2.core.printed import one_line, printable
 from lmms_eval_ad2.report import cell_text, sample_row
 from lmms_eval_ad2.report.compact import WIDTH
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, sample_rows

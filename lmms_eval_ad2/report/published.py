@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_ad2.errors import DataError, yaml_fault
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.errors import DataError, yaml_fault
+from lmms_eval_ad2.core.numbers import is_number
 from lmms_eval_ad2.storage import user_yaml
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.printed import one_line
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.printed import one_line
 from lmms_eval_ad2.report.summary_fields import (
     RERUN_HINT,
     AnswerStability,
@@ -24,8 +24,8 @@ from lmms_eval_ad2.report.summary_fields import (
     ScoreCell,
     SummaryReader,
 )
-from lmms_eval_ad2.saved_samples import read_sample
-from lmms_eval_ad2.shards import SHARDS, shards_text
+from lmms_eval_ad2.storage.saved_samples import read_sample
+from lmms_eval_ad2.storage.shards import SHARDS, shards_text
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 from lmms_eval_ad2.storage.untrusted_json import load as load_json
 

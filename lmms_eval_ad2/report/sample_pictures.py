@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.numbers import is_number
+from lmms_eval_ad2.core.records import MarkKind, Record, VisualPrompt
 from lmms_eval_ad2.prompts import visual
-from lmms_eval_ad2.records import MarkKind, Record, VisualPrompt
 from lmms_eval_ad2.report.runs import TaskSummary
-from lmms_eval_ad2.saved_samples import read_record
+from lmms_eval_ad2.storage.saved_samples import read_record
 
 if TYPE_CHECKING:
     from PIL import Image

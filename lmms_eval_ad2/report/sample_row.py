@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.numbers import is_number
 
 _NO_REPLY = "(no reply is stored)"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmms_eval_ad2.printed import printable
+from lmms_eval_ad2.core.printed import printable
 from lmms_eval_ad2.report import compact, tables
 from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.numbers import is_number, is_whole
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.numbers import is_number, is_whole
 
 RERUN_HINT = "run the evaluation again with this version, or report it with the version that wrote it"
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from lmms_eval_ad2.coordinates.misfit import misfit_warnings
-from lmms_eval_ad2.metrics.intervals import METHOD
-from lmms_eval_ad2.printed import printable
+from lmms_eval_ad2.core.coordinates.misfit import misfit_warnings
+from lmms_eval_ad2.core.printed import printable
 from lmms_eval_ad2.report import compact
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.cell_text import NGRAM, NONE, clusters, counts, interval, number, official
@@ -23,6 +22,7 @@ from lmms_eval_ad2.report.runs import RunSummary
 from lmms_eval_ad2.report.table_layouts import ErrorKinds
 from lmms_eval_ad2.report.task_groups import data_notes, form_note, language_note, trained_note
 from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
+from lmms_eval_ad2.scoring.metrics.intervals import METHOD
 
 WIDTH = 120  # of lines of prose in a terminal
 LEGEND = (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lmms_eval_ad2.numbers import is_number, is_whole
+from lmms_eval_ad2.core.numbers import is_number, is_whole
 from lmms_eval_ad2.report.runs import FRAME_SETTINGS, RunSummary, TaskSummary
 from lmms_eval_ad2.storage.training_card import TRAINED_ON, trained_text
 

@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.errors import require
-from lmms_eval_ad2.printed import printable
+from lmms_eval_ad2.core.errors import require
+from lmms_eval_ad2.core.printed import printable
 
 _ALIGNMENTS = {"l": "left", "r": "right", "c": "center"}
 

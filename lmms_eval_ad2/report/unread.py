@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.printed import one_line, printable, shortened
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.printed import one_line, printable, shortened
 from lmms_eval_ad2.report.compact import WIDTH
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, sample_rows
 from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped

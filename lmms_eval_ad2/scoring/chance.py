@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import Form, Record, Value
 from lmms_eval_ad2.judge.base import Judge
-from lmms_eval_ad2.records import Form, Record, Value
 from lmms_eval_ad2.scoring import pipeline
 from lmms_eval_ad2.scoring.reference_answers import chain, written
 from lmms_eval_ad2.scoring.reference_pools import NoOtherRecordError, ReferencePools

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lmms_eval_ad2.metrics.intervals import ConfidenceInterval
-from lmms_eval_ad2.metrics.position import preference
+from lmms_eval_ad2.scoring.metrics.intervals import ConfidenceInterval
+from lmms_eval_ad2.scoring.metrics.position import preference
 from lmms_eval_ad2.scoring.sample_summary import OptionRotation, SampleSummary
 
 CIRCULAR = "circular"  # right in every rotation: the main score

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmms_eval_ad2.coordinates import FRAMES, Frame, InputResizing
-from lmms_eval_ad2.coordinates.misfit import LIMITS
-from lmms_eval_ad2.metrics import typed_answers
+from lmms_eval_ad2.core.coordinates import FRAMES, Frame, InputResizing
+from lmms_eval_ad2.core.coordinates.misfit import LIMITS
+from lmms_eval_ad2.core.records import Answer
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Answer
+from lmms_eval_ad2.scoring.metrics import typed_answers
 from lmms_eval_ad2.scoring.sample import ScoredSample, input_size, target_of
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

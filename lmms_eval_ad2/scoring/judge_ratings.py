@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from lmms_eval_ad2.core.printed import shortened
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge.base import Judge, JudgeItem, JudgeRating, repeats_of
-from lmms_eval_ad2.printed import shortened
-from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.scoring.sample import CHAIN_COLUMNS, JUDGE_WORST, ScoredSample, set_column
 from lmms_eval_ad2.storage.redaction import environment_keys, without_keys
 

@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.coordinates import InputResizing
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.coordinates import InputResizing
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.numbers import is_number
+from lmms_eval_ad2.core.printed import show
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
-from lmms_eval_ad2.numbers import is_number
-from lmms_eval_ad2.printed import show
-from lmms_eval_ad2.records import Unscored
-from lmms_eval_ad2.saved_samples import needs, saved_repeats
 from lmms_eval_ad2.scoring import judge_ratings, pipeline
 from lmms_eval_ad2.scoring.result_files import SELECTED, read_summary, scored_samples, write_summary
 from lmms_eval_ad2.scoring.sample import ScoredSample
 from lmms_eval_ad2.scoring.variant import TaskVariant
-from lmms_eval_ad2.shards import MOST_SHARDS, SHARDS, shards_text
 from lmms_eval_ad2.storage.files import remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_unlike
 from lmms_eval_ad2.storage.lock import lock_folder
+from lmms_eval_ad2.storage.saved_samples import needs, saved_repeats
+from lmms_eval_ad2.storage.shards import MOST_SHARDS, SHARDS, shards_text
 
 MERGED = "merged"  # key of the block "run": names of the merged folders
 _OWN = "lmms_eval_ad2"  # key of the block "versions"

@@ -13,10 +13,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.coordinates import InputResizing
+from lmms_eval_ad2.core.coordinates import InputResizing
+from lmms_eval_ad2.core.records import BREAKDOWNS, Unscored
 from lmms_eval_ad2.judge.base import Judge
-from lmms_eval_ad2.metrics.caption import caption_scores, in_language
-from lmms_eval_ad2.metrics.intervals import (
+from lmms_eval_ad2.scoring import circular, distractors, judge_ratings, replies
+from lmms_eval_ad2.scoring.frame_check import FrameCheck
+from lmms_eval_ad2.scoring.judge_repeats import repeats_block
+from lmms_eval_ad2.scoring.metrics.caption import caption_scores, in_language
+from lmms_eval_ad2.scoring.metrics.intervals import (
     METHOD,
     NOT_NEGATIVE,
     PERCENT,
@@ -25,10 +29,6 @@ from lmms_eval_ad2.metrics.intervals import (
     mean_interval,
     mean_of_means_interval,
 )
-from lmms_eval_ad2.records import BREAKDOWNS, Unscored
-from lmms_eval_ad2.scoring import circular, distractors, judge_ratings, replies
-from lmms_eval_ad2.scoring.frame_check import FrameCheck
-from lmms_eval_ad2.scoring.judge_repeats import repeats_block
 from lmms_eval_ad2.scoring.result_files import sample_writer
 from lmms_eval_ad2.scoring.sample import ScoredSample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmms_eval_ad2.coordinates import Frame, Size, from_pixels
-from lmms_eval_ad2.records import Answer, Form, Lang, Record, Value
+from lmms_eval_ad2.core.coordinates import Frame, Size, from_pixels
+from lmms_eval_ad2.core.records import Answer, Form, Lang, Record, Value
 from lmms_eval_ad2.scoring.sample import reference_text, target_of
 
 WORDS: dict[Lang, dict[str, str]] = {"en": {}, "zh": {"yes": "是", "no": "否", "left": "左", "right": "右"}}

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from statistics import median
 from typing import NamedTuple
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Form, Record, Value
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Form, Record, Value
 from lmms_eval_ad2.scoring.reference_answers import reference
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.records import Record
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.scoring.sample import ScoredSample

@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.coordinates import InputResizing
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.numbers import is_whole
-from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.saved_samples import needs, read_record, read_sample
+from lmms_eval_ad2.core.coordinates import InputResizing
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.numbers import is_whole
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.scoring.replies import REPLY
 from lmms_eval_ad2.scoring.rotation import ROTATED
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.saved_samples import needs, read_record, read_sample
 from lmms_eval_ad2.storage.untrusted_json import lines, load
 
 SCHEMA = "ad2-run/1"

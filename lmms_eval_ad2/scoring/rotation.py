@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from lmms_eval_ad2.records import AnswerOption, Record
+from lmms_eval_ad2.core.records import AnswerOption, Record
 
 ROTATED = "rotated"  # key of `meta`: {"id": of the question, "by": shift, "of": number of options}
 

@@ -17,13 +17,13 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from lmms_eval_ad2.coordinates import InputResizing
+from lmms_eval_ad2.core.coordinates import InputResizing
+from lmms_eval_ad2.core.records import Answer, Form, Lang, Record, Unparsed
 from lmms_eval_ad2.judge.base import JudgeItem
-from lmms_eval_ad2.metrics import ocr, typed_answers
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.parsing.chain import read_step_replies
 from lmms_eval_ad2.parsing.wrappers import as_given
-from lmms_eval_ad2.records import Answer, Form, Lang, Record, Unparsed
+from lmms_eval_ad2.scoring.metrics import ocr, typed_answers
 from lmms_eval_ad2.scoring.score_columns import (
     CHAIN_COLUMNS,
     EXTRACTED,

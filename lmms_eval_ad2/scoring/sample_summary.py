@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.records import BREAKDOWNS, Record
+from lmms_eval_ad2.core.records import BREAKDOWNS, Record
 from lmms_eval_ad2.scoring.replies import QuestionReply
 from lmms_eval_ad2.scoring.rotation import ROTATED
 from lmms_eval_ad2.scoring.sample import ScoredSample, reference_text, score_columns

@@ -17,9 +17,9 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_ad2.errors import DataError, yaml_fault
-from lmms_eval_ad2.numbers import is_whole
-from lmms_eval_ad2.records import Form, Lang, Record
+from lmms_eval_ad2.core.errors import DataError, yaml_fault
+from lmms_eval_ad2.core.numbers import is_whole
+from lmms_eval_ad2.core.records import Form, Lang, Record
 from lmms_eval_ad2.storage import user_yaml
 
 # part -> columns whose unweighted mean is the part's score

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
-from lmms_eval_ad2.coordinates import FRAMES, Frame, FrameSetting, InputResizing
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import FORMS, Form, Lang, Record
+from lmms_eval_ad2.core.coordinates import FRAMES, Frame, FrameSetting, InputResizing
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import FORMS, Form, Lang, Record
 from lmms_eval_ad2.scoring.score_columns import suited_form
 
 CHOICES: dict[str, tuple[Any, ...]] = {

@@ -26,7 +26,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, TypeVar
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.files import sync_folder
 from lmms_eval_ad2.storage.lock import unlock, wait_for_lock
 from lmms_eval_ad2.storage.untrusted_json import parse as parse_json

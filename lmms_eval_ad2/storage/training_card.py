@@ -29,8 +29,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.printed import one_line
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.printed import one_line
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.local_weights import TRAINING_CARD, model_folders
 from lmms_eval_ad2.storage.untrusted_json import check_nesting, parse, read_bytes

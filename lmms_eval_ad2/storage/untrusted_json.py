@@ -21,7 +21,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.files import open_regular
 
 DEEPEST = 64  # levels of objects and lists

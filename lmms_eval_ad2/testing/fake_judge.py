@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.cache import key_of
 from lmms_eval_ad2.llm.settings import one_of
-from lmms_eval_ad2.records import Unscored
 
 
 class FakeJudge:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from support.closedloop.models import FakeModel, decision_request, privileged
 
-from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.driving_prompts import DrivingPrompts
-from closedloop_plugin.agents.history import with_history
-from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
-from closedloop_plugin.agents.model_agent import ModelAgent
-from closedloop_plugin.agents.model_backend import ModelReply
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agent import Agent
+from closedloop_plugin.driver.agents.driving_prompts import DrivingPrompts
+from closedloop_plugin.driver.agents.history import with_history
+from closedloop_plugin.driver.agents.make import BUILT_IN, cameras_of, make_agent
+from closedloop_plugin.driver.agents.model_agent import ModelAgent
+from closedloop_plugin.driver.agents.model_backend import ModelReply
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
@@ -34,7 +34,7 @@ def _model_agent(model: FakeModel, fine_grained: str = "off") -> ModelAgent:
 def agent(request: pytest.FixtureRequest):
     name = request.param
     if name in BUILT_IN:
-        module = f"closedloop_plugin.agents.{BUILT_IN[name][0]}"
+        module = f"closedloop_plugin.driver.agents.{BUILT_IN[name][0]}"
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not there")
         yield make_agent(name)

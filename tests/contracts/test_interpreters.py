@@ -8,15 +8,15 @@ import math
 import pytest
 from support.closedloop.models import FakeModel, decision_of, decision_request
 
-from closedloop_plugin.agents.model_backend import ModelReply
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision
-from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.interpreters.describers import OfflineDescriber
-from closedloop_plugin.interpreters.make import MODES, make_hybrid, make_interpreter
-from closedloop_plugin.interpreters.model_interpreter import cng, dcs
-from closedloop_plugin.interpreters.rules import RuleInterpreter
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agents.model_backend import ModelReply
+from closedloop_plugin.driver.interpreter import Interpreter
+from closedloop_plugin.driver.interpreters.describers import OfflineDescriber
+from closedloop_plugin.driver.interpreters.make import MODES, make_hybrid, make_interpreter
+from closedloop_plugin.driver.interpreters.model_interpreter import cng, dcs
+from closedloop_plugin.driver.interpreters.rules import RuleInterpreter
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration

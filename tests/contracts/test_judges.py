@@ -9,9 +9,9 @@ import pytest
 from support.judging import ONE_OF_EACH, judge_for
 from support.running import REPO
 
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge import Judge, JudgeRating, make_judge
 from lmms_eval_ad2.judge.base import USAGE_KEYS
-from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration

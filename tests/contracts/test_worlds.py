@@ -19,10 +19,10 @@ from support.carla.fake_towns import town_of
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route, Weather, read_routes
 from closedloop_plugin.core.state import FULL_BRAKE, Control, GroundTruth
-from closedloop_plugin.suites.lookup import DEMO
-from closedloop_plugin.testing.fake_world import FakeWorld
+from closedloop_plugin.scenarios.suites.lookup import DEMO
 from closedloop_plugin.worlds.base import EpisodeSetup, World, WorldError
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
+from closedloop_plugin.worlds.testing.fake_world import FakeWorld
 
 pytestmark = pytest.mark.integration
 

@@ -11,10 +11,10 @@ import pytest
 
 from closedloop_plugin.cli.drive.selection import values_of
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run
 
-FAKE = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
+FAKE = ("--world", "closedloop_plugin.worlds.testing.fake_world:FakeWorld")
 EXAMPLES = Path(__file__).parents[2] / "configs" / "scenarios"
 
 

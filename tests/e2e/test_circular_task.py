@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.mcq.records import question
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.data.home import write_dataset
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import hooks, judging, task_data
 from lmms_eval_ad2.harness.journal import request_key
-from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from support.running import REPO
 
-from closedloop_plugin.agents.make import make_agent
-from lmms_eval_ad2 import plugins
+from closedloop_plugin.driver.agents.make import make_agent
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core import plugins
+from lmms_eval_ad2.core.errors import Ad2Error
 
-FAKE_WORLD = "closedloop_plugin.testing.fake_world:FakeWorld"
+FAKE_WORLD = "closedloop_plugin.worlds.testing.fake_world:FakeWorld"
 EXAMPLE = re.search(r"```python\n(.*?)```", (REPO / "docs/agents.md").read_text("utf-8"), re.DOTALL)
 
 

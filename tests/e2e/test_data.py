@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.cli import data
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.releases import RELEASES
-from lmms_eval_ad2.errors import Ad2Error, DataError
 
 ROW = {
     "id": "q1", "image": "a.jpg", "dimension": "perception_base", "subtask": "counting", "form": "count",

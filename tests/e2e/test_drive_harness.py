@@ -15,10 +15,10 @@ from support.closedloop import barrier
 from support.running import REPO
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.suites.lookup import suite
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scenarios.suites.lookup import suite
+from lmms_eval_ad2.core.errors import Ad2Error
 
-FAKE = "closedloop_plugin.testing.fake_world:FakeWorld"
+FAKE = "closedloop_plugin.worlds.testing.fake_world:FakeWorld"
 SLOW_ANSWERS = 5
 
 
@@ -44,7 +44,7 @@ class Model:
 @pytest.fixture(scope="module")
 def harness() -> Any:
     """Imported by the first test: it loads lmms-eval."""
-    from closedloop_plugin.harness import tasks as harness
+    from closedloop_plugin.interfaces import tasks as harness
 
     return harness
 

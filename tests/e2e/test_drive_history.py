@@ -14,7 +14,7 @@ from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.storage.identity import read_run
 from lmms_eval_ad2.testing.fake_endpoint import Body, FakeEndpointServer, serve
 
-WORLD = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld", "--size", "160x90")
+WORLD = ("--world", "closedloop_plugin.worlds.testing.fake_world:FakeWorld", "--size", "160x90")
 DOLPHINS = ("--prompts", str(REPO / "configs/advlm/prompts_dolphins.yaml"))
 LINE = re.compile(r'- ([\d.]+) s ago, at ([\d.]+) m/s: "(.*)" -> throttle ([\d.]+), steer (\S+), brake ([\d.]+)')
 

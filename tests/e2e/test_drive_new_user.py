@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.suites.lookup import DEMO
+from closedloop_plugin.scenarios.suites.lookup import DEMO
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
-FAKE = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
+FAKE = ("--world", "closedloop_plugin.worlds.testing.fake_world:FakeWorld")
 
 
 def drive(*words: object) -> int:

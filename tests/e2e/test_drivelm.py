@@ -10,7 +10,7 @@ import pytest
 from support.java import needs_java
 
 from lmms_eval_ad2.cli import drivelm
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 
 def ad2(*words: str | Path) -> int:

@@ -18,10 +18,10 @@ import lmms_eval_ad2
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.store import read_records
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 TASK = "ad2demo_mcq_perception"
-FAKE_WORLD = "closedloop_plugin.testing.fake_world:FakeWorld"
+FAKE_WORLD = "closedloop_plugin.worlds.testing.fake_world:FakeWorld"
 
 
 class Letters:

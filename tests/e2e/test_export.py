@@ -10,7 +10,7 @@ from support.coda_layout import write_layout
 
 from lmms_eval_ad2.cli.export import find_tasks
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def ad2(*words: str | Path) -> int:

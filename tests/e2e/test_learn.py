@@ -22,8 +22,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from support.driving_rows import ACTIONS, collect
 
-from closedloop_plugin.agents.model_backend import ModelQuestion
-from closedloop_plugin.harness.lmms_model import LmmsModel
+from closedloop_plugin.driver.agents.lmms_model import LmmsModel
+from closedloop_plugin.driver.agents.model_backend import ModelQuestion
 from closedloop_plugin.learn.encoded_rows import EncodedRows
 from closedloop_plugin.learn.forward_pass import answer_logits, picture_tokens, pixels_of
 from closedloop_plugin.learn.grid_head import by_token, make_head
@@ -34,7 +34,7 @@ from closedloop_plugin.learn.tokenizer import common_phrases, pieces, train_toke
 from closedloop_plugin.learn.train import train
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.training_card import read_card
 
 SIZE = TinyModelSize(

@@ -12,10 +12,10 @@ from support.running import BIN, run, run_folder, run_lmms_eval, tables
 
 import lmms_eval_ad2
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.home import open_dataset, write_dataset
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.data.sample.loader import write_sample
 from lmms_eval_ad2.harness.task_files import task_files
-from lmms_eval_ad2.sample.loader import write_sample
 
 TASK, OTHER = "ad2demo_mcq_perception", "ad2demo_relation"
 

@@ -18,7 +18,7 @@ from support.running import environment, kill_on_error, refusing_port
 from support.tiers import count
 
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.records import BilingualText, Record
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
 SUBTASKS = (("perception", "motion state"), ("prediction", "signal meaning"), ("planning", "goal action"))

@@ -21,7 +21,7 @@ from support.peak_memory import peak_of
 
 from lmms_eval_ad2.data.releases.parquet import BATCH_MEMORY
 from lmms_eval_ad2.data.releases.stream import LONGEST_ROW
-from lmms_eval_ad2.image_files import MOST_PIXELS
+from lmms_eval_ad2.storage.image_files import MOST_PIXELS
 from lmms_eval_ad2.storage.untrusted_json import LARGEST_FILE
 
 ROW_MIB, IMAGE_MIB, FILE_MIB, REPLY_MIB = 512, 1024, 2048, 512  # as stated in docs/security.md
@@ -131,7 +131,7 @@ def test_rows_of_a_parquet_release(parquet_bomb: Path) -> None:
 DECODE = """
 from pathlib import Path
 from lmms_eval_ad2.prompts.visual import load_image
-from lmms_eval_ad2.image_files import open_image
+from lmms_eval_ad2.storage.image_files import open_image
 
 def work(root, name):
     return load_image(Path(root), name).size

@@ -12,10 +12,10 @@ from support.running import run_lmms_eval
 
 from lmms_eval_ad2.cli import lmms
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.core.errors import install_command
+from lmms_eval_ad2.core.import_probe import ImportReport
 from lmms_eval_ad2.data.home import write_dataset
-from lmms_eval_ad2.errors import install_command
 from lmms_eval_ad2.harness import model_requirements
-from lmms_eval_ad2.import_probe import ImportReport
 
 TASK = ("--tasks", "ad2demo_relation")
 
@@ -127,9 +127,9 @@ def test_doctor_tells_whether_spice_can_run(
     jars: tuple[str, ...], with_java: bool, words: list[str],
 ) -> None:  # fmt: skip
     monkeypatch.setattr("lmms_eval_ad2.cli.doctor.imports", lambda name: (name, True, "imports"))
-    monkeypatch.setattr("lmms_eval_ad2.import_probe.ImportProbe.__init__", lambda self: None)
-    monkeypatch.setattr("lmms_eval_ad2.import_probe.ImportProbe.report", lambda self: ImportReport(""))
-    monkeypatch.setattr("lmms_eval_ad2.plugins.loaded", lambda group: ())
+    monkeypatch.setattr("lmms_eval_ad2.core.import_probe.ImportProbe.__init__", lambda self: None)
+    monkeypatch.setattr("lmms_eval_ad2.core.import_probe.ImportProbe.report", lambda self: ImportReport(""))
+    monkeypatch.setattr("lmms_eval_ad2.core.plugins.loaded", lambda group: ())
     fake_spice_folder(monkeypatch, tmp_path, jars)
     if with_java:
         fake_java(tmp_path, "")
@@ -144,10 +144,10 @@ def test_doctor_tells_whether_spice_can_run(
 
 def test_doctor_names_what_a_model_needs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("lmms_eval_ad2.cli.doctor.imports", lambda name: (name, True, "imports"))
-    monkeypatch.setattr("lmms_eval_ad2.import_probe.ImportProbe.__init__", lambda self: None)
-    monkeypatch.setattr("lmms_eval_ad2.import_probe.ImportProbe.report", lambda self: ImportReport(""))
+    monkeypatch.setattr("lmms_eval_ad2.core.import_probe.ImportProbe.__init__", lambda self: None)
+    monkeypatch.setattr("lmms_eval_ad2.core.import_probe.ImportProbe.report", lambda self: ImportReport(""))
     monkeypatch.setattr("lmms_eval_ad2.cli.doctor.try_import", lambda name: (False, f"{name} is broken"))
-    monkeypatch.setattr("lmms_eval_ad2.plugins.loaded", lambda group: ())
+    monkeypatch.setattr("lmms_eval_ad2.core.plugins.loaded", lambda group: ())
     assert main(["doctor", "--model", "openai"]) == 1
     lines = {line[6:20].strip(): line for line in capsys.readouterr().out.splitlines()}
     assert lines["model"].startswith("ok") and "openai needs PIL, accelerate, " in lines["model"]

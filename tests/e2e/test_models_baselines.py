@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.builders import boxed, chain, record
 
-from lmms_eval_ad2.coordinates import FRAMES
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.coordinates import FRAMES
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Answer, AnswerOption, BilingualText, ReasoningStep, Record
 from lmms_eval_ad2.harness.models import manifests
 from lmms_eval_ad2.parsing import failure_reason, parse
-from lmms_eval_ad2.records import Answer, AnswerOption, BilingualText, ReasoningStep, Record
 from lmms_eval_ad2.scoring.reference_answers import written
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from support.running import run_lmms_eval, tables
 
-from lmms_eval_ad2.coordinates import FrameSetting
+from lmms_eval_ad2.core.coordinates import FrameSetting
 from lmms_eval_ad2.harness.models import manifests
 
 REPO = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import pytest
 from support.make_runs import ad2_tasks, cell, sample, summary, task, write_run
 
 from lmms_eval_ad2.cli import report as cli
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 
 def ad2(words: Sequence[object]) -> int:

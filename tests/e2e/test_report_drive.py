@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support.closedloop.run_folders import ROUTES, record, run_folder
 
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.scoring.official import to_official
 from closedloop_plugin.scoring.published import published
-from closedloop_plugin.suites.lookup import suite
 from lmms_eval_ad2.cli.main import main
 
 THREATS = {"suite": "threats", "suite_sha256": "ab" * 32}

@@ -9,8 +9,8 @@ import pytest
 from support.builders import record
 
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.core.records import BilingualText
 from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
-from lmms_eval_ad2.records import BilingualText
 from lmms_eval_ad2.scoring.pipeline import score_task
 from lmms_eval_ad2.scoring.result_files import read_samples, write_summary
 from lmms_eval_ad2.scoring.sample import score_sample

@@ -15,7 +15,7 @@ import pytest
 from support.running import environment
 
 from closedloop_plugin.cli.robot import run as robot_run
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 COURSE = ("--agent", "track-expert", "--runs", "1", "--segments")
 

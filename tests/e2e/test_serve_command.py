@@ -24,7 +24,7 @@ from support.closedloop.serving import user
 from support.peak_memory import need_proc, peak_kib
 from support.running import BIN, REPO, environment
 
-from closedloop_plugin.agents.make import BUILT_IN
+from closedloop_plugin.driver.agents.make import BUILT_IN
 from lmms_eval_ad2.cli.main import main, parser
 from lmms_eval_ad2.testing.fake_endpoint import serve as fake_endpoint
 

@@ -18,7 +18,7 @@ from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE
 from closedloop_plugin.learn.training_file import TrainingFile
 from closedloop_plugin.learn.training_set import read_training
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 MOST_BYTES = 15_000_000
 

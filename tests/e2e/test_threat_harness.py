@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.site import site_of
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 SPEC = {
     "adversary": "van", "behaviour": "brake_hard", "place": {"side": "ahead", "lane": "own", "ahead_m": [20, 30]},
@@ -50,7 +50,7 @@ def threat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def download(metadata: dict[str, Any] | None = None) -> SimpleNamespace:
-    from closedloop_plugin.harness import tasks as harness
+    from closedloop_plugin.interfaces import tasks as harness
 
     config = SimpleNamespace(
         dataset_path="ad2drive:threat", metadata=metadata or {}, task="threat_test", test_split="test"
@@ -121,7 +121,7 @@ def test_the_same_model_gives_the_same_scores_through_the_harness_and_the_comman
     """In the embedded world, with an lmms-eval model that always gives the same reply; the programs are executed."""
     from lmms_eval.models import get_model
 
-    from closedloop_plugin.harness import tasks as harness
+    from closedloop_plugin.interfaces import tasks as harness
 
     args = "response=Go straight at a moderate speed."
     monkeypatch.setenv("AD2_THREATS", str(threat_folder))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.cli.threats.check import _under_carla
-from closedloop_plugin.suites.lookup import route_of
-from closedloop_plugin.suites.programs import INDEX
+from closedloop_plugin.scenarios.suites.lookup import route_of
+from closedloop_plugin.scenarios.suites.programs import INDEX
 from closedloop_plugin.threats.check import ScenarioProgram
 from closedloop_plugin.threats.verdict_files import read_verdicts
 from lmms_eval_ad2.cli.main import main

@@ -10,7 +10,7 @@ import pytest
 from support.threats.gallery import ROUTES, add, attempt, index, passed, record, run, spec, transcript
 
 from closedloop_plugin.cli.threats import gallery
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def ad2(words: Sequence[object]) -> int:

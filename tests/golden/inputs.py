@@ -67,7 +67,7 @@ def _item(rubric: str, number: int) -> Json:
 
 # Command lines
 
-FAKE_WORLD = "closedloop_plugin.testing.fake_world:FakeWorld"  # as a user names a custom world
+FAKE_WORLD = "closedloop_plugin.worlds.testing.fake_world:FakeWorld"  # as a user names a custom world
 
 
 def command_files(work: Workspace) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmms_eval_ad2.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 BASE = TaskVariant("ad2_bench", "perception_base")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2 import plugins
+from lmms_eval_ad2.core import plugins
 
 
 @contextmanager

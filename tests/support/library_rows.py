@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.data.home import write_dataset
 from lmms_eval_ad2.data.releases.base import BadRow, Item, OmittedRow
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.records import BilingualText, Record
 
 SOURCE = {"release": "test", "files": []}
 

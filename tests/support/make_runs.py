@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
+from lmms_eval_ad2.core.records import BilingualText, Record, VisualPrompt
 
 SHA = "ab" * 32
 

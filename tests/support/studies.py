@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 from support.make_runs import cell, summary, task, write_run
 
-from lmms_eval_ad2.records import BilingualText, Record
+from lmms_eval_ad2.core.records import BilingualText, Record
 
 TASK = "ad2_coda_general"
 

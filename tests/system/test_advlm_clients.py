@@ -17,8 +17,8 @@ from support.bench2drive.advlm_serving import Served, chat, data_url, picture, p
 from support.closedloop.models import decision_request
 from support.tiers import examples
 
-from closedloop_plugin.agents.make import make_agent
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.driver.agents.make import make_agent
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.parametrize("python", [python_name()])
 

@@ -15,8 +15,8 @@ from support.annotate.folders import EVIL, chain_record, choice_record, make_pro
 from lmms_eval_ad2.annotate import page_html, preannotation
 from lmms_eval_ad2.annotate.folder import open_folder
 from lmms_eval_ad2.annotate.project import AnnotationProject
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import BilingualText, Record, VisualPrompt
 
 
 def actions(notes: Path) -> list[dict[str, object]]:

@@ -19,7 +19,7 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import FULL_BRAKE, ActorKind, Control, DrivingSurface
 from closedloop_plugin.worlds.base import InvalidScene
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 GO = Control(throttle=0.7)
 STORM = Weather(cloudiness=90.0, precipitation=70.0, sun_altitude_angle=-20.0, fog_density=15.0)

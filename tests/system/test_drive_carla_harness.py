@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def started_run(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Any:
     """The DriveRun that the engine would start for one route of the demo suite."""
-    from closedloop_plugin.harness import tasks as harness
+    from closedloop_plugin.interfaces import tasks as harness
 
     for name, value in settings.items():
         monkeypatch.setenv(f"AD2_DRIVE_{name}", value)

@@ -21,8 +21,8 @@ from support.builders import record
 from support.running import run_folder, run_lmms_eval
 from support.tiers import count
 
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.data.home import write_dataset
-from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import FAILURES, FakeEndpointServer, serve
 

@@ -14,7 +14,7 @@ from support.running import BIN, REPO, run
 
 from closedloop_plugin.learn.tiny_model import TinyModelSize, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
-from lmms_eval_ad2.export.drives import DriveRowSettings, export_drives
+from lmms_eval_ad2.data.export.drives import DriveRowSettings, export_drives
 
 pytest_plugins = ("support.tiny_models",)  # the fixtures tiny_qwen, tiny_llava
 

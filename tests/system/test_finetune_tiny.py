@@ -15,11 +15,11 @@ import yaml
 from support.running import BIN, REPO, run, run_folder, run_lmms_eval
 from support.training_sets import MCQ, TESTED, mcq, store
 
-from lmms_eval_ad2.export.training import ExportSettings, export
+from lmms_eval_ad2.core.records import Record
+from lmms_eval_ad2.data.export.training import ExportSettings, export
 from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 pytest_plugins = ("support.tiny_models",)  # the fixture tiny_llava

@@ -14,7 +14,7 @@ import pytest
 from support.running import PATIENCE_S, REPO, environment, kill_on_error, run
 from support.tiny_models import make_tiny_llava, make_tiny_qwen3_vl
 
-from closedloop_plugin.suites.lookup import DEMO, VARIABLE
+from closedloop_plugin.scenarios.suites.lookup import DEMO, VARIABLE
 
 SCRIPT = REPO / "scripts" / "first_hour.sh"
 

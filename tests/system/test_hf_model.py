@@ -12,7 +12,7 @@ from support.closedloop.models import decision_request
 from support.running import BIN, run, run_folder
 from support.tiny_families import FAMILIES
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness.model_requirements import faults
 from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt
 from lmms_eval_ad2.parsing import failure_reason
@@ -154,11 +154,11 @@ def test_an_adapter_is_merged(ovis: Path, tmp_path: Path) -> None:
 def test_evaluate_and_the_closed_loop_use_it(ovis: Path, tmp_path: Path) -> None:
     import numpy as np
 
-    from closedloop_plugin.agents.model_backend import ModelQuestion
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.core.state import Decision
-    from closedloop_plugin.harness.lmms_model import LmmsModel
-    from closedloop_plugin.interpreters.make import make_interpreter
+    from closedloop_plugin.driver.agents.lmms_model import LmmsModel
+    from closedloop_plugin.driver.agents.model_backend import ModelQuestion
+    from closedloop_plugin.driver.interpreters.make import make_interpreter
     from lmms_eval_ad2 import evaluate
 
     result = evaluate(

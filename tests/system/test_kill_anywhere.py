@@ -150,7 +150,7 @@ def commands(folder: Path, server: FakeEndpointServer) -> Mapping[str, Interrupt
         "driving": InterruptedCommand(
             MAIN,
             lambda out: ["drive", "run", "--suite", "demo", "--agent", "straight", "--workers", "2", "--world",
-                         "closedloop_plugin.testing.fake_world:FakeWorld", "--out", str(out / "out")],
+                         "closedloop_plugin.worlds.testing.fake_world:FakeWorld", "--out", str(out / "out")],
             driven,
         ),
         "generation": InterruptedCommand(

@@ -12,7 +12,7 @@ from support.robots.fault_rig import OFFSET, Rig, rig
 from support.robots.real_time import Pulse
 
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.interpreters.make import make_interpreter
+from closedloop_plugin.driver.interpreters.make import make_interpreter
 from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee
 from closedloop_plugin.robots.course.route_hint import PathHint, Pose
 from closedloop_plugin.robots.course.runner import segments_of

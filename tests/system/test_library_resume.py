@@ -19,10 +19,10 @@ from support import library_rows
 from support.library_rows import items, row, store
 from support.tiers import seeds
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home import import_release, open_dataset, verify, write_dataset, writer
 from lmms_eval_ad2.data.releases import Item
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record
 
 N = 100
 MANY = 1000  # rows of an import that is killed, 20 in each part

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from support.closedloop.models import decision_request, picture
 
-from closedloop_plugin.agents.driving_prompts import DrivingPrompts
-from closedloop_plugin.agents.make import cameras_of, make_agent
-from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.harness import lmms_model
-from closedloop_plugin.harness.lmms_model import LmmsModel
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agents import lmms_model
+from closedloop_plugin.driver.agents.driving_prompts import DrivingPrompts
+from closedloop_plugin.driver.agents.lmms_model import LmmsModel
+from closedloop_plugin.driver.agents.make import cameras_of, make_agent
+from closedloop_plugin.driver.agents.model_agent import ModelAgent
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 RULES = profile("bench2advlm")
@@ -179,7 +179,7 @@ def test_a_refused_key_stops_a_drive_with_one_line(
     with serve(reply="Keep going straight.", failures=lambda n, body: "ok" if n < 3 else status) as server:
         agent = f"lmms:{model},model_version=fake,base_url={server.url},api_key=sk-local-test-key"
         words = ("--suite", "demo", "--routes-ids", "101,102", "--size", "64x36", "--agent", agent)
-        world = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
+        world = ("--world", "closedloop_plugin.worlds.testing.fake_world:FakeWorld")
         assert main(["drive", "run", *words, *world, "--out", str(tmp_path / "o")]) == 2
         assert 3 < server.requests <= 3 + 2, "two worlds wait for a decision"
     error = capsys.readouterr().err

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.closedloop.models import decision_request
 
-from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.harness import lmms_model
+from closedloop_plugin.driver.agents import lmms_model
+from closedloop_plugin.driver.agents.make import make_agent
 
 pytest_plugins = ("support.tiny_models",)
 

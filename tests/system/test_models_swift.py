@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from lmms_eval_ad2.errors import Ad2Error, MissingExtra
+from lmms_eval_ad2.core.errors import Ad2Error, MissingExtra
 from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt, sampling_of
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags

@@ -13,8 +13,8 @@ from PIL import Image
 from support.running import run_folder, run_lmms_eval
 from support.tiny_models import make_tiny_llava, make_tiny_qwen3_vl
 
-from closedloop_plugin.agents.model_backend import ModelQuestion
-from closedloop_plugin.harness.lmms_model import LmmsModel
+from closedloop_plugin.driver.agents.lmms_model import LmmsModel
+from closedloop_plugin.driver.agents.model_backend import ModelQuestion
 from lmms_eval_ad2.harness.model_input import of_arguments, of_model
 
 pytest_plugins = ("support.tiny_models",)  # the fixture tiny_qwen

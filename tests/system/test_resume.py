@@ -14,7 +14,7 @@ from support.running import BIN, kill_when, run, run_folder, run_lmms_eval, tabl
 from support.tiers import seeds
 
 from lmms_eval_ad2.data.home import write_dataset
-from lmms_eval_ad2.sample import ensure_sample
+from lmms_eval_ad2.data.sample import ensure_sample
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
 IN_FLIGHT = 4

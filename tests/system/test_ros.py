@@ -13,7 +13,7 @@ from support.robots import ros_master
 
 from closedloop_plugin.robots.transport import ros
 from closedloop_plugin.robots.transport.ros import RosChildProcess, RosMaster, find_rospy, master_pid
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 ECHO = "import sys; print('up', flush=True); sys.stdin.read()"
 

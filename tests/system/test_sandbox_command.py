@@ -12,7 +12,7 @@ from support.robots import ros_master
 from support.running import kill_on_error
 
 from closedloop_plugin.robots.transport.ros import master_pid
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 COMMAND = """
 import argparse, sys

@@ -16,7 +16,7 @@ from closedloop_plugin.robots.sandbox.node_process import MODULE, SandboxNodePro
 from closedloop_plugin.robots.transport.ros import RosMaster
 from closedloop_plugin.robots.vehicles.base import RosTopics
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 DRIVE = """
 truth, odom = listen("/ad2/truth", Odometry), listen(sys.argv[1], Odometry)

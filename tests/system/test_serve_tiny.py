@@ -8,9 +8,9 @@ import pytest
 from support.closedloop.models import decision_request
 from support.closedloop.serving import served
 
-from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.harness import lmms_model
-from closedloop_plugin.serve.model_service import ModelService
+from closedloop_plugin.driver.agents import lmms_model
+from closedloop_plugin.driver.agents.make import make_agent
+from closedloop_plugin.interfaces.serve.model_service import ModelService
 
 pytest_plugins = ("support.tiny_models",)
 

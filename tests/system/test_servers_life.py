@@ -19,7 +19,7 @@ from closedloop_plugin.carla.servers.lifecycle import CarlaServerStatus, is_watc
 from closedloop_plugin.carla.servers.probe import SILENT
 from closedloop_plugin.carla.servers.processes import end
 from closedloop_plugin.carla.servers.record import CarlaServerRecord, read_all
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 IMAGE = "carlasim/carla:0.9.16"
 

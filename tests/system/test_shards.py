@@ -128,7 +128,7 @@ def test_the_slurm_example_of_an_evaluation_runs_to_merged_tables(
 
 
 def test_the_slurm_example_of_a_drive_resumes_after_a_failed_shard(cluster: dict[str, str], tmp_path: Path) -> None:
-    fake = "closedloop_plugin.testing.fake_world:FakeWorld"
+    fake = "closedloop_plugin.worlds.testing.fake_world:FakeWorld"
     settings = {"OUT": "runs/d", "SUITE": "demo", "AGENT": "still", "WORLD": fake}
     (tmp_path / "runs/d").mkdir(parents=True)
     (tmp_path / "runs/d/shard2").write_text("in the way", "utf-8")

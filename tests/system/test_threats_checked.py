@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.transcript import ThreatTranscript
 from lmms_eval_ad2.cli.main import main
 

@@ -23,7 +23,7 @@ from support.tiers import seeds
 from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.transport.tunnel import SshTunnel
 from closedloop_plugin.robots.vehicles.robot_config import LinkSettings, RobotConfig, find_robot
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytest_plugins = ("support.robots.real_time",)
 RENEWED: dict[str, Any] = {}

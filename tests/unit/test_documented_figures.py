@@ -10,9 +10,9 @@ import pytest
 from support.running import REPO
 from support.scripts import script
 
-from closedloop_plugin.suites.shipped_threats import SHIPPED
+from closedloop_plugin.scenarios.suites.shipped_threats import SHIPPED
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
+from lmms_eval_ad2.scoring.metrics.intervals import FRACTION, mean_interval
 
 DOCS = REPO / "docs"
 LEARNED = ("seed0-0.9.0", "seed1-0.9.0", "seed0-0.8.0", "seed1-0.8.0", "seed2-0.8.0")  # the columns of docs/learn.md

@@ -138,22 +138,22 @@ SHARED_WITH_LEARN = SHARED | {"data", "data.home", "export", "records", "scoring
 # heavy library -> the folders or files that may import it
 HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "lmms_eval_ad2/evaluation.py",
-                  "closedloop_plugin/harness/tasks.py", "closedloop_plugin/harness/lmms_model.py"),
+                  "closedloop_plugin/interfaces/tasks.py", "closedloop_plugin/driver/agents/lmms_model.py"),
     "swift": ("lmms_eval_ad2/harness/models/swift.py",),
-    "gradio": ("lmms_eval_ad2/annotate/page.py", "lmms_eval_ad2/study/page.py"),
+    "gradio": ("lmms_eval_ad2/annotate/page.py", "lmms_eval_ad2/annotate/study/page.py"),
     "sentence_transformers": ("lmms_eval_ad2/judge/backends/embedding.py",),
-    "matplotlib": ("lmms_eval_ad2/report/page/svg.py", "closedloop_plugin/show/", "closedloop_plugin/maps/draw.py"),
-    "pycocoevalcap": ("lmms_eval_ad2/metrics/caption",),
-    "jiwer": ("lmms_eval_ad2/metrics/ocr.py",),
+    "matplotlib": ("lmms_eval_ad2/report/page/svg.py", "closedloop_plugin/report/", "closedloop_plugin/maps/draw.py"),
+    "pycocoevalcap": ("lmms_eval_ad2/scoring/metrics/caption",),
+    "jiwer": ("lmms_eval_ad2/scoring/metrics/ocr.py",),
     "evaluate": ("lmms_eval_ad2/judge/backends/evaluate_metric.py",),
     "ijson": ("lmms_eval_ad2/data/releases",),
-    "torch": ("closedloop_plugin/harness/lmms_model.py", "lmms_eval_ad2/import_probe.py",
+    "torch": ("closedloop_plugin/driver/agents/lmms_model.py", "lmms_eval_ad2/core/import_probe.py",
               "lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py", "lmms_eval_ad2/harness/library.py",
               "closedloop_plugin/learn/train.py", "closedloop_plugin/learn/row_trainer.py",
               "closedloop_plugin/learn/forward_pass.py", "closedloop_plugin/learn/encoded_rows.py",
               "closedloop_plugin/learn/gradient_group.py", "closedloop_plugin/learn/grid_head.py",
               "closedloop_plugin/learn/tiny_model.py", "closedloop_plugin/learn/training_state.py"),
-    "datasets": ("lmms_eval_ad2/harness/task_data.py", "closedloop_plugin/harness/tasks.py"),
+    "datasets": ("lmms_eval_ad2/harness/task_data.py", "closedloop_plugin/interfaces/tasks.py"),
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
                "closedloop_plugin/carla/world/",
                "closedloop_plugin/threats/search/samplers.py"),
@@ -162,10 +162,10 @@ HEAVY = {
     "greenlet": ("closedloop_plugin/worlds/bridge/session.py",),
     "carla": ("closedloop_plugin/carla/", "closedloop_plugin/worlds/recipes.py",
               "closedloop_plugin/cli/threats/check.py", "closedloop_plugin/cli/scenic/check.py"),
-    "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/show/",
+    "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/report/",
             "closedloop_plugin/robots/sandbox/", "closedloop_plugin/robots/onboard/jpeg.py"),
-    "av": ("closedloop_plugin/show/",),
-    "ray": ("closedloop_plugin/cluster/",),
+    "av": ("closedloop_plugin/report/",),
+    "ray": ("closedloop_plugin/runner/cluster/",),
     "rospy": ("closedloop_plugin/robots/sandbox/node.py", "closedloop_plugin/robots/onboard/ros1.py"),
     "rclpy": ("closedloop_plugin/robots/onboard/ros2.py",),
 }  # fmt: skip
@@ -395,9 +395,9 @@ def test_lazy_imports_are_found(tmp_path: Path) -> None:
 
 
 def test_base_modules_are_distinguished_from_their_packages() -> None:
-    names = {"closedloop_plugin.worlds.base.World", "closedloop_plugin.agents.expert"}
+    names = {"closedloop_plugin.worlds.base.World", "closedloop_plugin.driver.agents.expert"}
     assert parts_of(names, CLOSED) == {"worlds.base", "agents"}
-    assert parts_of({"lmms_eval_ad2.report", "lmms_eval_ad2.plugins", "lmms_eval_ad2.__version__"}, OPEN) == {
+    assert parts_of({"lmms_eval_ad2.report", "lmms_eval_ad2.core.plugins", "lmms_eval_ad2.__version__"}, OPEN) == {
         "report", "plugins",
     }  # fmt: skip
 

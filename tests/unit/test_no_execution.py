@@ -28,28 +28,28 @@ STARTS_PROGRAMS = {
     "closedloop_plugin/carla/servers/processes.py",  # docker or podman, with the user's options
     "closedloop_plugin/carla/servers/supervisor.py",
     "closedloop_plugin/cli/demo.py",  # ad2
-    "closedloop_plugin/cluster/connection.py",  # ray health-check, with the user's address
+    "closedloop_plugin/runner/cluster/connection.py",  # ray health-check, with the user's address
     "closedloop_plugin/robots/onboard/relay_link.py",
     "closedloop_plugin/robots/transport/ros.py",
     "closedloop_plugin/robots/transport/ssh.py",  # the user's vehicle file
     "closedloop_plugin/robots/transport/tunnel.py",
     "closedloop_plugin/runner/world_processes.py",  # world processes
     "lmms_eval_ad2/cli/demo.py",
-    "lmms_eval_ad2/import_probe.py",  # this interpreter
-    "lmms_eval_ad2/installation.py",
-    "lmms_eval_ad2/metrics/caption/java.py",  # texts are passed on its standard input
+    "lmms_eval_ad2/core/import_probe.py",  # this interpreter
+    "lmms_eval_ad2/core/installation.py",
+    "lmms_eval_ad2/scoring/metrics/caption/java.py",  # texts are passed on its standard input
     "lmms_eval_ad2/storage/code_state.py",  # git
 }
 # Files that import a module whose name is not a constant: from the user's arguments, or from a table of ours.
 IMPORTS_BY_NAME = {
-    "closedloop_plugin/agents/custom.py",  # --agent MODULE:CALLABLE
-    "closedloop_plugin/agents/make.py",
+    "closedloop_plugin/driver/agents/custom.py",  # --agent MODULE:CALLABLE
+    "closedloop_plugin/driver/agents/make.py",
     "closedloop_plugin/robots/onboard/io.py",  # the user's vehicle file
     "closedloop_plugin/robots/onboard/ros2.py",  # the package of a message, from the user's vehicle file
     "closedloop_plugin/runner/recipe.py",  # --world MODULE:CLASS
-    "lmms_eval_ad2/errors.py",
+    "lmms_eval_ad2/core/errors.py",
     "lmms_eval_ad2/harness/plugin.py",
-    "lmms_eval_ad2/import_probe.py",  # what the installed lmms-eval imports
+    "lmms_eval_ad2/core/import_probe.py",  # what the installed lmms-eval imports
 }
 
 

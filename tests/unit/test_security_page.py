@@ -8,20 +8,20 @@ import pytest
 from support.running import REPO, TESTS
 
 from closedloop_plugin.core import xml_files
+from closedloop_plugin.interfaces.serve import chat, http_api
+from closedloop_plugin.interfaces.serve import pictures as served_pictures
+from closedloop_plugin.interfaces.serve.http_api import RequestLimits
 from closedloop_plugin.maps import opendrive_file
 from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner import connection_listener, decision_cycle
 from closedloop_plugin.robots.planner import session as planner_session
-from closedloop_plugin.serve import chat, http_api
-from closedloop_plugin.serve import pictures as served_pictures
-from closedloop_plugin.serve.http_api import RequestLimits
 from closedloop_plugin.threats import spec_parsing
-from lmms_eval_ad2 import decoder_bounds, image_files, served_connections
 from lmms_eval_ad2.annotate import page_guard
+from lmms_eval_ad2.core import served_connections
 from lmms_eval_ad2.data.home import parts, record_check
 from lmms_eval_ad2.data.releases import parquet, stream, untrusted_row
 from lmms_eval_ad2.llm import completion
-from lmms_eval_ad2.storage import journal, untrusted_json
+from lmms_eval_ad2.storage import decoder_bounds, image_files, journal, untrusted_json
 
 PAGE = (REPO / "docs" / "security.md").read_text("utf-8")
 MIB = 1 << 20

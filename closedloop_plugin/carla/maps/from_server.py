@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
 from lmms_eval_ad2.storage.files import atomic_write
 
 CONNECT_S = 20.0

@@ -11,7 +11,7 @@ from closedloop_plugin.core.frames import from_carla, to_carla
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import DrivingSurface
 from closedloop_plugin.maps.base import RoadMap
-from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.core.errors import require
 
 
 class CarlaGround:

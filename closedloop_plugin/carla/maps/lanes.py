@@ -13,7 +13,7 @@ from closedloop_plugin.core.frames import from_carla, to_carla
 from closedloop_plugin.core.xml_files import LONGEST_M
 from closedloop_plugin.maps.towns.lanes import STEP, Key, TownLane
 from closedloop_plugin.maps.towns.route_trace import NEAR, foot
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
 
 LEVEL_GAP = 4.0  # m between the heights at which lanes are searched: levels of a bridge are farther apart
 END_TOLERANCE = 1e-6  # m

@@ -17,7 +17,7 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.plan import eased
 from closedloop_plugin.maps.towns.lanes import Key
 from closedloop_plugin.maps.towns.route_trace import ASKEW, CHANGE_COST, LanePosition, foot
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 DENSE_M = 10.0  # closer points define the lane's direction and lane changes, regardless of the markings
 CHANGE_M = 20.0  # length of a lane change along the road, if there is room

@@ -17,7 +17,7 @@ from closedloop_plugin.carla.maps.from_server import address
 from closedloop_plugin.carla.servers.probe import ServerProbeResult, client_version, probe
 from closedloop_plugin.carla.servers.processes import ALL_PORTS, ENGINE_S, GRACE_S, TOKEN, end, running, taken
 from closedloop_plugin.carla.servers.record import CarlaServerRecord, read, read_all
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.lock import try_lock
 
 POLL_S = 0.2

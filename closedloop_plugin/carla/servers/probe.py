@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from closedloop_plugin.carla.maps.from_server import EXTRA_S, died_of, release, run_client
-from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.core.errors import require
 
 ANSWERS, NO_SERVER, SILENT, FOREIGN = "answers", "no server listens", "silent", "no CARLA"
 CLIENT_SCRIPT = """

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 TOKEN = "AD2_CARLA_TOKEN"
 GRACE_S, DRIVER_S = 10.0, 20.0  # until SIGKILL, and after it: a process in a driver call ends late

@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from closedloop_plugin.carla.servers.processes import TOKEN, end, run_engine
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
 
 COMPOSE_FILE = Path(__file__).resolve().parents[3] / "configs" / "carla" / "compose.yaml"

@@ -18,7 +18,7 @@ from typing import Any
 from closedloop_plugin.carla.servers.probe import probe
 from closedloop_plugin.carla.servers.processes import SERVER_PORTS, TOKEN, taken
 from closedloop_plugin.carla.servers.record import CarlaServerRecord, read
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 MAX_FAILED_STARTS = 3  # in a row without an answer: then it is given up
 STABLE_S = 300.0  # after a run of this length the restart delay is reset

@@ -11,7 +11,7 @@ from typing import Any
 from closedloop_plugin.carla.maps.from_server import release
 from closedloop_plugin.carla.world.simulation import TICK_S, StagedSimulator
 from closedloop_plugin.worlds.base import WorldError
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
 
 LOAD_S = 300.0  # timeout of loading a town: large ones take minutes from a cold disk
 PROBE_S = 5.0  # timeout of one request while the server may be absent

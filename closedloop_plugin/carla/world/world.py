@@ -21,7 +21,7 @@ from closedloop_plugin.worlds.base import InvalidScene
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.world import ScenicWorld
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
 
 MODEL = "closedloop_plugin.carla.world.model"
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.audit import HOST
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from closedloop_plugin.scoring.audit import HOST
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.report.sections import ReportSection
@@ -45,11 +45,11 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DriveAuditOptions) -> int:
-    from closedloop_plugin.audit.audit_section import audit_section
-    from closedloop_plugin.audit.file_audit import audit
-    from closedloop_plugin.audit.public_files import FileSources
-    from closedloop_plugin.audit.result_list import read_list
-    from lmms_eval_ad2.errors import Ad2Error
+    from closedloop_plugin.scoring.audit.audit_section import audit_section
+    from closedloop_plugin.scoring.audit.file_audit import audit
+    from closedloop_plugin.scoring.audit.public_files import FileSources
+    from closedloop_plugin.scoring.audit.result_list import read_list
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.report.page import report_page
     from lmms_eval_ad2.report.sections import render
     from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json

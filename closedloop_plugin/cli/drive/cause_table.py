@@ -50,7 +50,7 @@ def cause_shares(
 
 
 def _share(column: Sequence[bool], routes: Sequence[str]) -> dict[str, Any]:
-    from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
+    from lmms_eval_ad2.scoring.metrics.intervals import FRACTION, mean_interval
 
     span = mean_interval([float(value) for value in column], clusters=routes, bounds=FRACTION)
     ends = [round(100 * span.low, 4), round(100 * span.high, 4)] if span else None

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from closedloop_plugin.cli.drive.options import DriverOptions, PoolOptions, SimulatedDecisionOptions
-from lmms_eval_ad2.options import add_command, fixed, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, fixed, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.profiles import Profile
@@ -147,7 +147,7 @@ def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
     from closedloop_plugin.runner.assemble import RouteSelection, RunConfig, assemble, config_identity
     from closedloop_plugin.runner.recipe import FactoryRecipe
     from closedloop_plugin.worlds.recipes import workers_for, world_recipe
-    from lmms_eval_ad2.options import identity_of
+    from lmms_eval_ad2.core.options import identity_of
     from lmms_eval_ad2.storage.files import file_sha256
     from lmms_eval_ad2.storage.identity import check_folder
 
@@ -196,8 +196,8 @@ def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
 def _routes(options: CollectOptions) -> tuple[Route, ...]:
     from closedloop_plugin.learn.made_routes import known_suites, made_routes
     from closedloop_plugin.learn.training_set import read_training
-    from closedloop_plugin.suites.lookup import BENCH2DRIVE
-    from lmms_eval_ad2.errors import Ad2Error
+    from closedloop_plugin.scenarios.suites.lookup import BENCH2DRIVE
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     stems = Counter(file.stem for file in options.towns)
     if twice := sorted(stem for stem, count in stems.items() if count > 1):
@@ -215,12 +215,12 @@ def _routes(options: CollectOptions) -> tuple[Route, ...]:
 
 
 def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
-    from closedloop_plugin.agents.make import SPEAKING, cameras_of
     from closedloop_plugin.cli.drive.prepared_run import driver_of
+    from closedloop_plugin.driver.agents.make import SPEAKING, cameras_of
     from closedloop_plugin.learn.mixed_driver import MixedDriver
     from closedloop_plugin.runner.assemble import DriverSetup
     from closedloop_plugin.runner.recipe import FactoryRecipe
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if options.expert_share is not None and not 0 <= options.expert_share < 1:
         raise Ad2Error(f"--expert-share {options.expert_share:g}: must be at least 0 and below 1")
@@ -247,7 +247,7 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
 def _check_options(options: CollectOptions, agent: str) -> CollectOptions:
     """The options with --agent; raises Ad2Error for those without effect. The cameras are rendered whoever drives."""
     from closedloop_plugin.cli.drive.prepared_run import check_driver
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     given = replace(options, agent=agent, frames=True)
     try:

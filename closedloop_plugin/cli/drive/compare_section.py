@@ -244,7 +244,7 @@ def _data(
     paper: PublishedThreatTables | None, checks: Sequence[ConsistencyCheck],
 ) -> dict[str, Any]:  # fmt: skip
     """The paper's figures are under their own key, with their world."""
-    from lmms_eval_ad2.metrics.intervals import METHOD as INTERVALS
+    from lmms_eval_ad2.scoring.metrics.intervals import METHOD as INTERVALS
 
     hidden = {"line", "facts", "label", "warnings"}
     a, b = ({key: value for key, value in side.items() if key not in hidden} for side in about)

@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.endpoint import EndpointModel, endpoint_options
-from closedloop_plugin.agents.make import MODELS, check_backend
-from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply
 from closedloop_plugin.cli.drive import prepared_run
 from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
 from closedloop_plugin.cli.drive.world import engine_of, world_of
 from closedloop_plugin.core.profiles import Profile, profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import Observation, RouteCommand
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents.endpoint import EndpointModel, endpoint_options
+from closedloop_plugin.driver.agents.make import MODELS, check_backend
+from closedloop_plugin.driver.agents.model_backend import ModelBackend, ModelQuestion, ModelReply
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble, config_identity
 from closedloop_plugin.runner.decisions import most_decisions
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.system_calls import needs_interpreter
 from closedloop_plugin.runner.task import EpisodeTask
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import identity_of
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import identity_of
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.storage.identity import check_folder
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.core.options import add_command, option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,8 +29,8 @@ def _scores(out: Path, records: list[EpisodeRecord]) -> str:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.core.record import PROGRAM
     from closedloop_plugin.runner.store import asked_repetitions
-    from closedloop_plugin.suites.lookup import suite
-    from lmms_eval_ad2.errors import Ad2Error
+    from closedloop_plugin.scenarios.suites.lookup import suite
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.storage.identity import read_run
 
     run = read_run(out)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lmms_eval_ad2.options import fixed, option
+from lmms_eval_ad2.core.options import fixed, option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,25 +7,25 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.make import BUILT_IN, SPEAKING, answers_in_text, cameras_of, make_agent
-from closedloop_plugin.agents.model_backend import ModelBackend
 from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
 from closedloop_plugin.cli.drive.training_data import selected, training_note, training_of
 from closedloop_plugin.cli.drive.world import engine_of, limits_of, world_of
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile, profile
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.interpreters.make import make_hybrid, make_interpreter, tasks_for
+from closedloop_plugin.driver.agent import Agent
+from closedloop_plugin.driver.agents.make import BUILT_IN, SPEAKING, answers_in_text, cameras_of, make_agent
+from closedloop_plugin.driver.agents.model_backend import ModelBackend
+from closedloop_plugin.driver.interpreter import Interpreter
+from closedloop_plugin.driver.interpreters.make import make_hybrid, make_interpreter, tasks_for
 from closedloop_plugin.runner.assemble import DriverSetup, RunConfig, assemble, config_identity, remote
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import DriveRun
 from closedloop_plugin.runner.task import shard
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import identity_of
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import identity_of
 from lmms_eval_ad2.storage.identity import check_folder
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 # Options for agents that answer in text; None if not given.
 WORDED = ("interpreter", "interpreter2", "mode", "describer", "situation", "tasks", "fine_grained", "prompts",
           "history")  # fmt: skip
-TRACK = FactoryRecipe("closedloop_plugin.show.track_log:TrackLog")
+TRACK = FactoryRecipe("closedloop_plugin.report.track_log:TrackLog")
 FRAMES = "closedloop_plugin.runner.frame_recorder:FrameRecorder"
-VIDEO = "closedloop_plugin.show.video:VideoRecorder"
+VIDEO = "closedloop_plugin.report.video:VideoRecorder"
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def driver_of(
     if agent.local and given is None:
         settings = {"spec": options.agent, "cameras": _view(options), "seed": options.seed, "profile": rules}
         settings |= {"tasks": tasks, "history": options.history or 0}
-        recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", settings)
+        recipe = FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", settings)
     if interpreter is None:
         return DriverSetup(agent=agent, agent_recipe=recipe, cameras=_cameras(options, rules, agent))
     near = interpreter.local and interpreter.mode != "hybrid"
@@ -229,7 +229,7 @@ def interpreter_of(
 
 
 def _rules_recipe(rules: Profile) -> FactoryRecipe:
-    where = "closedloop_plugin.interpreters.make:make_interpreter"
+    where = "closedloop_plugin.driver.interpreters.make:make_interpreter"
     return FactoryRecipe(where, {"spec": "rules", "mode": "rules", "profile": rules})
 
 

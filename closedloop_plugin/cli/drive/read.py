@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,7 +98,7 @@ def run(options: DriveReadOptions) -> int:
 
 
 def _read(text: str, options: DriveReadOptions, rules: Profile) -> ReadReply:
-    from closedloop_plugin.interpreters.parsing.controls import UnreadableReply, read_cng, read_dcs
+    from closedloop_plugin.driver.interpreters.parsing.controls import UnreadableReply, read_cng, read_dcs
 
     if options.interpreter == "rules":
         return _by_rules(text, options, rules)
@@ -111,9 +111,9 @@ def _read(text: str, options: DriveReadOptions, rules: Profile) -> ReadReply:
 
 
 def _by_rules(text: str, options: DriveReadOptions, rules: Profile) -> ReadReply:
-    from closedloop_plugin.agents.base import DecisionRequest
     from closedloop_plugin.core.state import Decision, Observation, RouteCommand
-    from closedloop_plugin.interpreters.rules import RuleInterpreter
+    from closedloop_plugin.driver.agent import DecisionRequest
+    from closedloop_plugin.driver.interpreters.rules import RuleInterpreter
 
     interpreter = RuleInterpreter(rules)
     observation = Observation(0, 0.0, options.speed, RouteCommand(options.command), _AHEAD, _no_image)

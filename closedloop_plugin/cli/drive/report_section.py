@@ -335,8 +335,8 @@ def _variants(runs: Sequence[ScoredRun]) -> list[str]:
 def _published(runs: Sequence[ScoredRun]) -> list[SectionTable]:
     """The paper's standard routes beside runs on these routes under its profile."""
     from closedloop_plugin.cli.drive.published_tables import published_tables
+    from closedloop_plugin.scenarios.suites.lookup import BENCH2DRIVE, EMBEDDED
     from closedloop_plugin.scoring.published import published
-    from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED
 
     suites = (BENCH2DRIVE, EMBEDDED)
     under = [r for r in runs if r.results.profile.name == "bench2advlm" and r.provenance.suite in suites]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.options import add_command, fixed, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, fixed, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.state import Control
-    from closedloop_plugin.interpreters.base import Interpreter
+    from closedloop_plugin.driver.interpreter import Interpreter
     from closedloop_plugin.runner.rereading import ReadingComparison, RereadCounts, RereadDecision
 
 _SHOWN, _SHOWN_JSON = 100, 2000  # characters of a text
@@ -73,8 +73,8 @@ def run(options: DriveRereadOptions) -> int:
     from closedloop_plugin.cli.drive.prepared_run import interpreter_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.runner.rereading import reread
-    from closedloop_plugin.suites.lookup import data_home
-    from lmms_eval_ad2.errors import Ad2Error
+    from closedloop_plugin.scenarios.suites.lookup import data_home
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.storage.identity import read_run
 
     identity = read_run(options.run)["identity"]
@@ -107,7 +107,7 @@ def _files(run: Path) -> tuple[list[Path], int]:
     from closedloop_plugin.runner.decision_files import FOLDER, decision_file
     from closedloop_plugin.runner.store import read_records
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     records = read_records(run, MOST_REPETITIONS)
     counts = {

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from closedloop_plugin.core.profiles import Profile
     from closedloop_plugin.core.routes import Route
     from closedloop_plugin.runner.decision_costs import DecisionCosts
+    from closedloop_plugin.scenarios.suites.lookup import Suite
     from closedloop_plugin.scoring.measures import ComparedEpisode
     from closedloop_plugin.scoring.official_record import OfficialRecord
-    from closedloop_plugin.suites.lookup import Suite
 
 MOST_BYTES = 10_000_000  # of an episode's line
 
@@ -57,7 +57,7 @@ class DriveResults:
     @property
     def routes(self) -> list[Route]:
         """The routes that were to be driven. Raises Ad2Error if the suite is not here."""
-        from lmms_eval_ad2.errors import Ad2Error
+        from lmms_eval_ad2.core.errors import Ad2Error
 
         if self.suite is None:
             name = (self.identity or {}).get("suite")
@@ -157,7 +157,7 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.runner.store import asked_repetitions, read_drive, read_records
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
     from closedloop_plugin.scoring.measures import ComparedEpisode
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     run = read_drive(path)
     repetitions = asked_repetitions(path, run["selection"])
@@ -189,8 +189,8 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
 
 def suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | None, tuple[str, ...]]:
     """The routes of a run: those given if they are the driven ones or if its suite is not here; notes on others."""
-    from closedloop_plugin.suites.lookup import suite
-    from lmms_eval_ad2.errors import Ad2Error
+    from closedloop_plugin.scenarios.suites.lookup import suite
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     wanted, name = identity.get("suite_sha256"), str(identity.get("suite"))
     given = routes_given(routes) if routes else None
@@ -212,7 +212,7 @@ def routes_given(name: str) -> Suite:
     from hashlib import sha256
 
     from closedloop_plugin.core.routes import read_route_file
-    from closedloop_plugin.suites.lookup import Suite, suite
+    from closedloop_plugin.scenarios.suites.lookup import Suite, suite
     from lmms_eval_ad2.storage.files import file_sha256
 
     file = Path(name)
@@ -229,11 +229,11 @@ def routes_given(name: str) -> Suite:
 
 def _official(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.scenarios.suites.lookup import BENCH2DRIVE
     from closedloop_plugin.scoring import official
     from closedloop_plugin.scoring.driving import repetitions_of
     from closedloop_plugin.scoring.junction_bounds import known_bounds
     from closedloop_plugin.scoring.measures import ComparedEpisode
-    from closedloop_plugin.suites.lookup import BENCH2DRIVE
 
     found = official.read([path])
     origin = found.records[0].origin

@@ -15,8 +15,8 @@ from closedloop_plugin.maps.build import plan_for
 from closedloop_plugin.maps.towns.lanes import LaneNetwork, read_town
 from closedloop_plugin.maps.towns.route_trace import trace
 from closedloop_plugin.scenarios.staging import staging, undrivable
-from closedloop_plugin.suites.lookup import Suite
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scenarios.suites.lookup import Suite
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.text_table import few
 
 OWN_WORLDS = ("embedded", "carla")  # others may play their own scenarios

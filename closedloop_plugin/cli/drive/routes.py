@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.report.compact import WIDTH
 from lmms_eval_ad2.report.text_table import few
 
@@ -32,8 +32,8 @@ def run_add(options: RoutesAddOptions) -> int:
     from closedloop_plugin.cli.drive.route_checks import not_played, unmapped
     from closedloop_plugin.core.routes import read_route_file, wide_gaps
     from closedloop_plugin.scenarios.staging import undrivable
+    from closedloop_plugin.scenarios.suites.lookup import add_routes, named_after
     from closedloop_plugin.scoring.not_played import not_played_note
-    from closedloop_plugin.suites.lookup import add_routes, named_after
 
     target = add_routes(options.file, options.name)
     name, found = named_after(target), read_route_file(target)
@@ -65,8 +65,8 @@ def _named(reasons: Mapping[str, str]) -> list[str]:
 
 
 def run_list() -> int:
-    from closedloop_plugin.suites.lookup import NAMED, routes_home, suite
-    from lmms_eval_ad2.errors import Ad2Error
+    from closedloop_plugin.scenarios.suites.lookup import NAMED, routes_home, suite
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.report.text_table import TextTable
 
     named = [one for one in NAMED.values() if one.world != "carla"]

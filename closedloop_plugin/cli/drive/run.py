@@ -16,8 +16,8 @@ from closedloop_plugin.cli.drive.options import (
     SimulatedDecisionOptions,
 )
 from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
-from lmms_eval_ad2.options import ExclusiveOptions, add_command, from_values, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import ExclusiveOptions, add_command, from_values, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.record import EpisodeRecord

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from closedloop_plugin.cli.drive.merge import merge
 from closedloop_plugin.cli.drive.results import DriveResults, find, is_drive_run, is_results, read_results, short_names
 from closedloop_plugin.cli.drive.unread_replies import unread
-from lmms_eval_ad2.plugins import RunKind
+from lmms_eval_ad2.core.plugins import RunKind
 
 if TYPE_CHECKING:
     from closedloop_plugin.scoring.compare import DrivingComparison
@@ -43,7 +43,7 @@ def compare(
     from closedloop_plugin.scoring.compare import compare as compared
     from closedloop_plugin.scoring.consistency import check
     from closedloop_plugin.scoring.published import published as papers
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     sides = [read_results(p, routes, name) for p, name in zip((a, b), short_names((a, b)), strict=True)]
     one, two = (side.identity for side in sides)
@@ -79,7 +79,7 @@ def compare(
 
 def _one_variant(sides: Sequence[DriveResults]) -> str:
     """The variant of Traffic_Signs of both suites. Raises Ad2Error if they have different ones."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     variants = [side.signs for side in sides]
     if len(set(variants)) > 1:

@@ -9,16 +9,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.report.text_table import TextTable
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.routes import Route
     from closedloop_plugin.maps.towns.junction_shares import JunctionShares
+    from closedloop_plugin.scenarios.suites.lookup import Suite
     from closedloop_plugin.scoring.official import OfficialResults
     from closedloop_plugin.scoring.official_record import OfficialRecord
-    from closedloop_plugin.suites.lookup import Suite
 
 NONE = "–"
 NAMED = {  # facts of the run in the heading, besides world, driver and profile
@@ -83,7 +83,7 @@ def run(options: DriveScoreOptions) -> int:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scoring import comfort, official, summary
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     results = official.read_apart(options.results) if options.apart else official.read(options.results)
     what, changed = (routes_given(options.routes), ()) if options.routes else suite_of_runs(options.results)
@@ -129,7 +129,7 @@ def run(options: DriveScoreOptions) -> int:
 
 
 def _check_rate(metric_hz: float, folder: Path | None) -> None:
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if not 1.0 <= metric_hz <= FASTEST_HZ:
         raise Ad2Error(f"--metric-hz {metric_hz:g}: expected 1 to {FASTEST_HZ:g} samples per second")
@@ -150,7 +150,7 @@ def _identity(results: Sequence[Path]) -> dict[str, Any] | None:
 def suite_of_runs(results: Sequence[Path]) -> tuple[Suite, tuple[str, ...]]:
     """The suite that the run folders name, and notes if its routes have changed since. Raises Ad2Error."""
     from closedloop_plugin.cli.drive.results import suite_of
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.storage.identity import RUN, read_run
 
     runs = {path: read_run(path)["identity"] for path in results if (path / RUN).is_file()}

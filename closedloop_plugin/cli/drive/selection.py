@@ -13,9 +13,9 @@ from closedloop_plugin.cli.drive.route_checks import check_mapped, drivable, not
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import Route, select
 from closedloop_plugin.runner.assemble import RouteSelection
-from closedloop_plugin.suites.lookup import Suite, route_of, suite
-from closedloop_plugin.suites.programs import route_named, sha_of
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scenarios.suites.lookup import Suite, route_of, suite
+from closedloop_plugin.scenarios.suites.programs import route_named, sha_of
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.text_table import few
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import file_sha256
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.options import ProgramOptions
     from closedloop_plugin.cli.drive.run import DriveRunOptions
     from closedloop_plugin.core.record import EpisodeRecord
-    from closedloop_plugin.suites.played_draws import PlayedDraw
+    from closedloop_plugin.scenarios.suites.played_draws import PlayedDraw
 
 LIBRARY = "closedloop_plugin.scenarios"  # imported by programs whose actors act
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.report.text_table import few
 
 if TYPE_CHECKING:
-    from closedloop_plugin.show.episode_track import EpisodeTrack, TrackSample
-    from closedloop_plugin.show.film_strip import Shot
-    from closedloop_plugin.show.top_view import Ground
+    from closedloop_plugin.report.episode_track import EpisodeTrack, TrackSample
+    from closedloop_plugin.report.film_strip import Shot
+    from closedloop_plugin.report.top_view import Ground
 
 _FRAME = re.compile(r"(?P<camera>.+)_(?P<tick>\d{1,9})\.(jpg|png)")
 
@@ -63,10 +63,10 @@ class EpisodeFiles:
 
 
 def run(options: DriveShowOptions) -> int:
-    from closedloop_plugin.show.episode_track import read_track
-    from closedloop_plugin.show.film_strip import film_strip
-    from closedloop_plugin.show.top_view import heading, top_view
-    from lmms_eval_ad2.errors import Ad2Error
+    from closedloop_plugin.report.episode_track import read_track
+    from closedloop_plugin.report.film_strip import film_strip
+    from closedloop_plugin.report.top_view import heading, top_view
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     episode = find(options.episode)
     track = _with_record(read_track(episode.track), episode)
@@ -85,7 +85,7 @@ def run(options: DriveShowOptions) -> int:
 
 def find(text: str) -> EpisodeFiles:
     """Return the episode that the user names; raises Ad2Error with the existing ones if there is none."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     file = Path(text)
     if file.suffix == ".json":
@@ -121,7 +121,7 @@ def _failure(episode: EpisodeFiles) -> str:
 
 def _only_episode(run: Path) -> EpisodeFiles:
     """The episode of a run that has one. Raises Ad2Error with the names of several."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     there = _tracks(run)
     if len(there) == 1:
@@ -140,9 +140,9 @@ def _tracks(run: Path) -> list[str]:
 
 def _with_record(track: EpisodeTrack, episode: EpisodeFiles) -> EpisodeTrack:
     """Replace infractions and scores by those of episodes.jsonl, the authoritative file, if it exists."""
+    from closedloop_plugin.report.episode_track import place_of
+    from closedloop_plugin.report.track_log import result_of
     from closedloop_plugin.runner.store import read_records
-    from closedloop_plugin.show.episode_track import place_of
-    from closedloop_plugin.show.track_log import result_of
 
     records = [r for r in read_records(episode.run) if f"{r.route_id}_rep{r.repetition}" == episode.key]
     if not records:
@@ -155,7 +155,7 @@ def lanes(file: Path, sha256: str | None) -> list[Ground]:
     import numpy as np
 
     from closedloop_plugin.maps.towns.lanes import read_town
-    from closedloop_plugin.show.top_view import GROUND
+    from closedloop_plugin.report.top_view import GROUND
     from lmms_eval_ad2.storage.files import file_sha256
 
     if sha256 is not None and not (file.is_file() and file_sha256(file) == sha256):
@@ -173,11 +173,11 @@ def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: i
     """Saved frames, spread over the episode and at its infractions, each with the last words since the one before."""
     import numpy as np
 
-    from closedloop_plugin.show.episode_track import progress
-    from closedloop_plugin.show.film_strip import choose
-    from closedloop_plugin.show.top_view import NAMES
-    from lmms_eval_ad2.image_files import open_image
-    from lmms_eval_ad2.shown_image import shown_rgb
+    from closedloop_plugin.report.episode_track import progress
+    from closedloop_plugin.report.film_strip import choose
+    from closedloop_plugin.report.top_view import NAMES
+    from lmms_eval_ad2.storage.image_files import open_image
+    from lmms_eval_ad2.storage.shown_image import shown_rgb
 
     frames = _frames(episode, camera)
     if not frames:
@@ -207,7 +207,7 @@ def _heard(track: EpisodeTrack, shown: Sequence[TrackSample], i: int) -> TrackSa
 
 def _frames(episode: EpisodeFiles, camera: str | None) -> list[tuple[int, Path]]:
     """(tick, file) of one camera in order; default: the front camera."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     found: dict[str, list[tuple[int, Path]]] = {}
     for file in sorted(episode.frames.iterdir()) if episode.frames.is_dir() else []:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.agents.make import BUILT_IN, SPEAKING
+from closedloop_plugin.driver.agents.make import BUILT_IN, SPEAKING
 from lmms_eval_ad2.storage.training_card import trained_text
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _routes(options: DriveRunOptions, subject: RouteSelection) -> Sequence[Route
     """All routes of the suite; for a program its own, under the program's name."""
     if not options.suite:
         return subject.routes
-    from closedloop_plugin.suites.lookup import suite
+    from closedloop_plugin.scenarios.suites.lookup import suite
 
     return suite(options.suite, options.world).routes
 

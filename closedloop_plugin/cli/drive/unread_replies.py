@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.report.unread import UnreadExample, UnreadReason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from lmms_eval_ad2.options import option
+from lmms_eval_ad2.core.options import option
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.options import PoolOptions
@@ -51,13 +51,13 @@ class EngineOptions:
 def engine_of(options: EngineOptions, world: FactoryRecipe, workers: int) -> WorldEngine:
     """Return the engine; with Ray, connected to its cluster."""
     from closedloop_plugin.runner.world_processes import LocalEngine
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if options.engine == "local":
         if options.ray_address is not None:
             raise Ad2Error(f"--ray-address {options.ray_address}: belongs to --engine ray")
         return LocalEngine()
-    from closedloop_plugin.cluster.world_actors import RayEngine
+    from closedloop_plugin.runner.cluster.world_actors import RayEngine
 
     return RayEngine(options.ray_address, workers, len(world.each))
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.learn.contamination import RouteContamination
-    from lmms_eval_ad2.export.trained_questions import TrainedShare
+    from lmms_eval_ad2.data.export.trained_questions import TrainedShare
     from lmms_eval_ad2.storage.training_card import TrainingCard
 
 
@@ -66,7 +66,7 @@ def run(options: LearnCheckOptions) -> int:
 def _routes(card: TrainingCard, name: str, maps: str) -> RouteContamination:
     from closedloop_plugin.learn.contamination import contamination
     from closedloop_plugin.learn.training_set import trained_route
-    from closedloop_plugin.suites.lookup import suite
+    from closedloop_plugin.scenarios.suites.lookup import suite
 
     routes = suite(name, None, argument="SUITE").routes
     if not any(one.routes for one in card.sets):
@@ -76,9 +76,9 @@ def _routes(card: TrainingCard, name: str, maps: str) -> RouteContamination:
 
 def _questions(card: TrainingCard, name: str) -> list[TrainedShare]:
     """The comparison with each dataset that `name` selects; empty if it is no task, group or dataset."""
+    from lmms_eval_ad2.data.export.leaks import TrainedQuestions
+    from lmms_eval_ad2.data.export.trained_questions import trained_share
     from lmms_eval_ad2.data.home.dataset import load_dataset
-    from lmms_eval_ad2.export.leaks import TrainedQuestions
-    from lmms_eval_ad2.export.trained_questions import trained_share
 
     wanted = _datasets(name)
     if not wanted:
@@ -91,8 +91,8 @@ def _questions(card: TrainingCard, name: str) -> list[TrainedShare]:
 
 def _datasets(name: str) -> dict[tuple[str, str], list[str] | None]:
     """(dataset, split) -> parts that are asked, None: all of them."""
+    from lmms_eval_ad2.data.export.splits import is_training
     from lmms_eval_ad2.data.home import list_datasets
-    from lmms_eval_ad2.export.splits import is_training
     from lmms_eval_ad2.harness.task_files import groups, task_files
 
     files = task_files()

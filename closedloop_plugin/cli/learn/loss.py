@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.report.text_table import TextTable
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def trained_on(model: Path, files: Sequence[Path]) -> dict[str, int | None]:
     """How many routes the rows have, and how many of them the model was trained on; None: not known."""
     from closedloop_plugin.learn.contamination import contamination
     from closedloop_plugin.learn.training_set import read_training
-    from lmms_eval_ad2.export.training import set_path
+    from lmms_eval_ad2.data.export.training import set_path
     from lmms_eval_ad2.storage.training_card import model_card
 
     card = model_card(model)

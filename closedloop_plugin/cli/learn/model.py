@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.learn.tiny_model import TinyModelSize
@@ -75,7 +75,7 @@ def size_words(options: ModelSizeOptions) -> list[str]:
 def size_of(options: ModelSizeOptions) -> TinyModelSize:
     """Raises Ad2Error for a size that the architecture does not have."""
     from closedloop_plugin.learn.tiny_model import TinyModelSize, vision_heads
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     width, _, height = options.picture.partition("x")
     if not (width.isdecimal() and height.isdecimal()):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 EXAMPLES = """examples:
   ad2 drive run --suite demo --agent "$(ad2 learn shipped --agent)" --size 160x90 --decision-hz 2 \\

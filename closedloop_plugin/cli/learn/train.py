@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of, size_words
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 EXAMPLES = """examples:
   ad2 export swift --drives collected --out rows.jsonl
@@ -75,7 +75,7 @@ def run(options: LearnTrainOptions) -> int:
     from closedloop_plugin.learn.row_trainer import TrainingSettings
     from closedloop_plugin.learn.train import train
     from closedloop_plugin.learn.trained_agent import drive_command
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     sizes = [word for word in size_words(options) if word.startswith("--")]
     if options.start and sizes:

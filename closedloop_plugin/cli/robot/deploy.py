@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.robot.vehicle import addressed, robot_of, token_file
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import add_command, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions, SimulatedDecisionOptions
 from closedloop_plugin.cli.robot.vehicle import RobotOptions, planner_socket, robot_of, token_file
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import add_command, fixed, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import add_command, fixed, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.robots.planner.server import PlannerServer

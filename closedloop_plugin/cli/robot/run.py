@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from closedloop_plugin.cli.drive.options import DriverOptions
 from closedloop_plugin.cli.robot.plan import VehicleDriverOptions
 from closedloop_plugin.cli.robot.vehicle import robot_of
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import add_command, fixed, identity_of, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import add_command, fixed, identity_of, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
-    from closedloop_plugin.agents.base import Agent
     from closedloop_plugin.core.profiles import Profile
-    from closedloop_plugin.interpreters.base import Interpreter
+    from closedloop_plugin.driver.agent import Agent
+    from closedloop_plugin.driver.interpreter import Interpreter
     from closedloop_plugin.robots.course.runner import CoursePlan
     from closedloop_plugin.robots.course.simulated_drive import SimulatedDrive
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
@@ -119,8 +119,8 @@ def run(options: RobotRunOptions) -> int:
 
 
 def _check(options: RobotRunOptions) -> None:
-    from closedloop_plugin.agents.make import BUILT_IN
     from closedloop_plugin.cli.drive.prepared_run import check_driver
+    from closedloop_plugin.driver.agents.make import BUILT_IN
 
     if ":" not in options.agent and options.agent not in (EXPERT, *BUILT_IN):
         raise Ad2Error(
@@ -135,7 +135,7 @@ def _driver(options: RobotRunOptions) -> tuple[Agent, Interpreter | None, Profil
     """Agent, interpreter and profile. The track expert answers in text like a model: it gets an interpreter."""
     from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.interpreters.make import make_interpreter
+    from closedloop_plugin.driver.interpreters.make import make_interpreter
     from closedloop_plugin.robots.track_expert import TrackExpert
 
     rules = profile(options.profile)

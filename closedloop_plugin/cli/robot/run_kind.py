@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.plugins import RunKind
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.plugins import RunKind
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.core.options import add_command, option
 
 POLL_S = 0.2
 
@@ -57,7 +57,7 @@ def _print_topics(robot: Any, master: Any) -> None:
 
 
 def _watch(node: Any, master: Any) -> None:
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     while node.alive and master.alive:
         time.sleep(POLL_S)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.cli.robot.vehicle import RobotOptions, home, planner_socket, robot_of
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 EPILOG = """The stop is sent through the running planner. If no planner answers, or the vehicle does not confirm
 within half a second, it is sent directly to the vehicle by ssh. It stays in effect until it is released, also for new

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lmms_eval_ad2.options import option
+from lmms_eval_ad2.core.options import option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def addressed(robot: RobotConfig, address: str | None) -> RobotConfig:
 
 def home() -> Path:
     """The folder of tokens and planner sockets, accessible to the user only."""
-    from closedloop_plugin.suites.lookup import data_home
+    from closedloop_plugin.scenarios.suites.lookup import data_home
 
     folder = data_home() / "robots"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

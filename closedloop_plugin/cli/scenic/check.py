@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.state import GroundTruth
@@ -56,10 +56,10 @@ def register(parts: Any) -> None:
 
 
 def run(options: ScenicCheckOptions) -> int:
-    from closedloop_plugin.suites.lookup import data_home
+    from closedloop_plugin.scenarios.suites.lookup import data_home
     from closedloop_plugin.worlds.base import InvalidScene, WorldError
     from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
-    from lmms_eval_ad2.errors import Ad2Error, require
+    from lmms_eval_ad2.core.errors import Ad2Error, require
 
     if options.carla_model:
         require("carla", "its Scenic model")
@@ -89,10 +89,10 @@ def run(options: ScenicCheckOptions) -> int:
 
 def _compile_for_carla(setup: EpisodeSetup) -> None:
     """Report that the program compiles with CARLA's model. Raises Ad2Error that names this model."""
-    from closedloop_plugin.suites.lookup import data_home
+    from closedloop_plugin.scenarios.suites.lookup import data_home
     from closedloop_plugin.worlds.base import InvalidScene
     from closedloop_plugin.worlds.bridge.carla_compilation import compile_for_carla
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     try:
         compile_for_carla(setup, data_home() / "maps")
@@ -102,13 +102,13 @@ def _compile_for_carla(setup: EpisodeSetup) -> None:
 
 
 def _setup(options: ScenicCheckOptions) -> EpisodeSetup:
-    from closedloop_plugin.agents.make import cameras_of
     from closedloop_plugin.cli.drive.selection import values_of
     from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.driver.agents.make import cameras_of
     from closedloop_plugin.runner.task import episode_seed
-    from closedloop_plugin.suites.lookup import route_of
+    from closedloop_plugin.scenarios.suites.lookup import route_of
     from closedloop_plugin.worlds.base import EpisodeSetup
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     file = options.file
     if file.suffix != ".scenic" or not file.is_file():
@@ -196,9 +196,9 @@ def _picture(world: EmbeddedWorld, truth: GroundTruth, view: Any, out: Path) -> 
     from PIL import Image
 
     from closedloop_plugin.cli.drive.show import lanes
-    from closedloop_plugin.show.top_view import top_view
-    from lmms_eval_ad2.image_files import open_image
-    from lmms_eval_ad2.shown_image import shown_rgb
+    from closedloop_plugin.report.top_view import top_view
+    from lmms_eval_ad2.storage.image_files import open_image
+    from lmms_eval_ad2.storage.shown_image import shown_rgb
 
     front = Image.fromarray(view)
     with tempfile.TemporaryDirectory() as folder:
@@ -215,7 +215,7 @@ def _picture(world: EmbeddedWorld, truth: GroundTruth, view: Any, out: Path) -> 
 
 def _track(world: EmbeddedWorld, truth: GroundTruth) -> Any:
     """The first scene as a track of one moment."""
-    from closedloop_plugin.show.episode_track import ActorTrack, EpisodeTrack, TrackSample
+    from closedloop_plugin.report.episode_track import ActorTrack, EpisodeTrack, TrackSample
 
     ego, road = truth.ego, world.road
     start = road.path.locate(ego.x, ego.y)[0]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 EXAMPLES = """examples:
   ad2 scenic new mine                          mine.scenic, on route demo:106
@@ -91,8 +91,8 @@ def register(parts: Any) -> None:
 
 
 def run(options: ScenicNewOptions) -> int:
-    from closedloop_plugin.suites.lookup import route_of
-    from lmms_eval_ad2.errors import Ad2Error
+    from closedloop_plugin.scenarios.suites.lookup import route_of
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.storage.files import atomic_write
 
     file = Path(options.name if options.name.endswith(".scenic") else f"{options.name}.scenic")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.threats.check import ScenarioProgram
@@ -87,11 +87,11 @@ def run(options: ThreatCheckOptions) -> int:
     from closedloop_plugin.cli.drive.selection import towns_of
     from closedloop_plugin.cli.drive.world import engine_of, world_of
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.suites.programs import index_of, made_alone
+    from closedloop_plugin.scenarios.suites.programs import index_of, made_alone
     from closedloop_plugin.threats.check import check
     from closedloop_plugin.threats.draws import share_of
     from closedloop_plugin.threats.verdict_files import update_left_out, write_verdicts
-    from lmms_eval_ad2.errors import require
+    from lmms_eval_ad2.core.errors import require
     from lmms_eval_ad2.storage.lock import lock_folder
 
     folder = _checked(options)
@@ -129,7 +129,7 @@ def run(options: ThreatCheckOptions) -> int:
 
 def _checked(options: ThreatCheckOptions) -> Path | None:
     """Return the folder, or None for files; raises Ad2Error for options that exclude each other."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     for path in (*options.paths, *([options.map] if options.map else [])):
         if not path.exists():
@@ -151,7 +151,7 @@ def _checked(options: ThreatCheckOptions) -> Path | None:
 
 def _generation_settings(folder: Path | None, index: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that the folder was generated with; empty for other programs."""
-    from lmms_eval_ad2.errors import DataError
+    from lmms_eval_ad2.core.errors import DataError
 
     asked = index.get("asked")
     found = dict(asked) if isinstance(asked, dict) else {}
@@ -161,16 +161,16 @@ def _generation_settings(folder: Path | None, index: Mapping[str, Any]) -> dict[
 
 
 def _of_folder(folder: Path, options: ThreatCheckOptions) -> list[ScenarioProgram]:
-    from closedloop_plugin.suites.lookup import routes_of
+    from closedloop_plugin.scenarios.suites.lookup import routes_of
     from closedloop_plugin.threats.check import programs_of
 
     return programs_of(folder, routes_of)
 
 
 def _of_files(options: ThreatCheckOptions) -> list[ScenarioProgram]:
-    from closedloop_plugin.suites.lookup import route_of
+    from closedloop_plugin.scenarios.suites.lookup import route_of
     from closedloop_plugin.threats.check import ScenarioProgram
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     found: dict[str, ScenarioProgram] = {}
     for file in options.paths:
@@ -192,7 +192,7 @@ def _of_files(options: ThreatCheckOptions) -> list[ScenarioProgram]:
 
 def _home(options: ThreatCheckOptions) -> Path:
     """The folder of drives of single programs, in the data home; determined by files and options."""
-    from closedloop_plugin.suites.lookup import data_home
+    from closedloop_plugin.scenarios.suites.lookup import data_home
 
     key = [
         *sorted(str(p.absolute()) for p in options.paths),
@@ -220,10 +220,10 @@ def _under_carla(
     """Compile and sample each program with CARLA's model; returns the error by name, "" if there is none."""
     from tqdm import tqdm
 
-    from closedloop_plugin.suites.lookup import data_home
+    from closedloop_plugin.scenarios.suites.lookup import data_home
     from closedloop_plugin.worlds.base import InvalidScene
     from closedloop_plugin.worlds.bridge.carla_compilation import compile_for_carla
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     found = {}
     for program in tqdm(programs, desc="CARLA's model", unit="scenario", disable=quiet):
@@ -240,7 +240,7 @@ def _setup(
     program: ScenarioProgram, towns: Mapping[str, Path], own_map: Path | None, seed: int, alone: bool
 ) -> EpisodeSetup:
     from closedloop_plugin.worlds.base import EpisodeSetup
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if program.problem:
         raise Ad2Error(program.problem)
@@ -297,7 +297,7 @@ def _seen(v: ScenarioVerdict) -> str:
 
 def _others(v: ScenarioVerdict) -> str:
     """Survived other draws of those driven, with the interval of the share in percent (Wilson)."""
-    from lmms_eval_ad2.metrics.intervals import wilson
+    from lmms_eval_ad2.scoring.metrics.intervals import wilson
 
     if not v.others:
         return "-" if not v.others_failed else f"{v.others_failed} not scored"

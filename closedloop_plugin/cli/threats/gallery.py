@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.core.options import add_command, option
 
 EXAMPLES = """examples:
   ad2 threats gallery threats/                                     writes threats/gallery.html
@@ -40,7 +40,7 @@ def register(parts: Any) -> None:
 def run(options: ThreatGalleryOptions) -> int:
     """Write the page and return 0; raises Ad2Error for mistakes of the user."""
     from closedloop_plugin.threats.gallery.page import write
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     out = options.out or options.folder / "gallery.html"
     if out.suffix not in (".html", ".htm"):

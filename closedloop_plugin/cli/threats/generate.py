@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions, PoolOptions, SimulatedDecisionOptions
 from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
-from lmms_eval_ad2.options import add_command, fixed, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, fixed, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.threats.generate import GeneratedThreats, ThreatGenerationConfig
@@ -138,7 +138,7 @@ def register(parts: Any) -> None:
 
 
 def run(options: ThreatGenerateOptions) -> int:
-    from closedloop_plugin.prompts.texts import texts_of
+    from closedloop_plugin.driver.prompts.texts import texts_of
     from closedloop_plugin.threats.factories import make_fuser, make_interviewee
     from closedloop_plugin.threats.generate import generate
 
@@ -161,10 +161,10 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
     from closedloop_plugin.cli.drive.selection import select_routes, towns_of
     from closedloop_plugin.cli.drive.world import engine_of, limits_of, world_of
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.suites.lookup import suite
+    from closedloop_plugin.scenarios.suites.lookup import suite
     from closedloop_plugin.threats.draws import share_of
     from closedloop_plugin.threats.generation_config import ThreatGenerationConfig
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.storage.files import file_sha256
 
     found = drivable(suite(options.suite, options.world), options.world)

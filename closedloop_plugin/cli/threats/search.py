@@ -16,8 +16,8 @@ from closedloop_plugin.cli.drive.options import (
     SimulatedDecisionOptions,
 )
 from closedloop_plugin.cli.drive.world import WorldOptions
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.runner.assemble import RouteSelection, RunConfig
@@ -145,8 +145,8 @@ def _run_config(options: ThreatSearchOptions) -> RunConfig:
 def _subject(options: ThreatSearchOptions) -> tuple[RouteSelection, Path]:
     """Return the program as for `ad2 drive run --scenario`, and its file; DIR:NAME is a file of that folder."""
     from closedloop_plugin.cli.drive.selection import program_subject
-    from closedloop_plugin.suites.programs import index_of, made_alone, programs_in
-    from lmms_eval_ad2.errors import Ad2Error
+    from closedloop_plugin.scenarios.suites.programs import index_of, made_alone, programs_in
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     file, alone = Path(options.scenario), False
     folder, colon, name = options.scenario.rpartition(":")
@@ -166,9 +166,9 @@ def _subject(options: ThreatSearchOptions) -> tuple[RouteSelection, Path]:
 
 def _space(file: Path, config: RunConfig, subject: RouteSelection) -> dict[str, Any]:
     """Return the free parameters that --set does not fix; raises Ad2Error if there are none."""
-    from closedloop_plugin.agents.make import make_agent
+    from closedloop_plugin.driver.agents.make import make_agent
     from closedloop_plugin.runner.assemble import DriverSetup, assemble
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     # The setup of an episode without the driver: mistakes in the program are reported before a model is loaded.
     setup = assemble(config, subject, DriverSetup(make_agent("still"))).tasks[0].setup
@@ -195,7 +195,7 @@ def _checked(
     trials: list[SearchTrial],
 ) -> list[SearchTrial]:
     """Add the expert's episode with the same values to each failure."""
-    from closedloop_plugin.agents.make import make_agent
+    from closedloop_plugin.driver.agents.make import make_agent
     from closedloop_plugin.runner.assemble import DriverSetup, assemble
     from closedloop_plugin.runner.decisions import DecisionRules
     from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -205,7 +205,7 @@ def _checked(
         return trials
     print(f"the expert drives the {sum(t.failed for t in trials)} failures again", file=sys.stderr)
     expert = DriverSetup(
-        make_agent("expert"), None, FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": "expert"})
+        make_agent("expert"), None, FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", {"spec": "expert"})
     )
     made = assemble(replace(config, folder=options.out / "expert", rules=DecisionRules()), subject, expert)
     return with_expert(made, search_config, trials)

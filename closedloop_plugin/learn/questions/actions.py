@@ -6,7 +6,7 @@ import re
 
 from closedloop_plugin.learn.questions.seen_frame import SeenFrame
 from closedloop_plugin.learn.questions.words import text
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.records import BilingualText
 
 GO, KEEP, BRAKE, STOP = "go", "keep", "brake", "stop"
 PACE_TEXTS: dict[str, BilingualText] = {

@@ -8,7 +8,7 @@ from closedloop_plugin.learn.questions.actions import action_text
 from closedloop_plugin.learn.questions.evidence import evidence_of
 from closedloop_plugin.learn.questions.words import text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion, situation
-from lmms_eval_ad2.records import ReasoningStep
+from lmms_eval_ad2.core.records import ReasoningStep
 
 TASK = "cot"
 ASKED = text("What should the car do?", "我们的车应该怎么做？")

@@ -16,7 +16,7 @@ from closedloop_plugin.learn.questions.frame_reader import CollectedFrameReader
 from closedloop_plugin.learn.questions.motion import HORIZON, STEP_S
 from closedloop_plugin.learn.questions.seen_frame import SeenFrame
 from closedloop_plugin.learn.questions.world_question import WorldQuestion
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.untrusted_json import load
 

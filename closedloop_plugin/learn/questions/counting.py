@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from closedloop_plugin.learn.questions.words import THINGS, text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.records import BilingualText
 
 TASK = "counting"
 MOST = 6  # more are a crowd in a small picture

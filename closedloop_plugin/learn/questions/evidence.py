@@ -9,7 +9,7 @@ from closedloop_plugin.core.state import PEDESTRIANS, ActorKind, SignalState
 from closedloop_plugin.learn.questions.motion import MOTIONS, PACES, motion_of, pace_of
 from closedloop_plugin.learn.questions.seen_frame import SeenActor, SeenFrame, SeenSign
 from closedloop_plugin.learn.questions.words import text
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.records import BilingualText
 
 AHEAD_DEGREES = 8.0  # to either side of the ego's direction
 CROSSING = PEDESTRIANS | {ActorKind.ANIMAL, ActorKind.BICYCLE}  # their direction matters more than their pace

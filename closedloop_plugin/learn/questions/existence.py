@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from closedloop_plugin.learn.questions.words import THINGS, text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.records import BilingualText
 
 TASK = "existence"
 OFF_CENTRE = 0.08  # of the picture's width: least distance of a centre from the middle to be left or right

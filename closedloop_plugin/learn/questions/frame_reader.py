@@ -19,8 +19,8 @@ from closedloop_plugin.learn.questions.seen_frame import (
     SeenSign,
 )
 from closedloop_plugin.learn.questions.words import EXACT_PIXELS
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.numbers import is_bounded, is_whole
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.numbers import is_bounded, is_whole
 
 LIT_PIXELS = 2  # pixels of a traffic light's lamp that show its colour
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from closedloop_plugin.learn.questions.seen_frame import SeenActor
 from closedloop_plugin.learn.questions.words import GROUPS, ThingWord, text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.records import BilingualText
 
 LEAST_SIDE = 3.0  # pixels of a box: one pixel of a smaller one is too large a part of its overlap
 

@@ -6,7 +6,7 @@ import math
 
 from closedloop_plugin.learn.questions.seen_frame import SeenActor
 from closedloop_plugin.learn.questions.words import text
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.records import BilingualText
 
 STEP_S = 0.5
 HORIZON = 6  # positions of a complete future: 3 s

@@ -10,7 +10,7 @@ from closedloop_plugin.core.state import VEHICLES, ActorKind, RouteCommand
 from closedloop_plugin.learn.questions.seen_frame import DARK, SeenActor
 from closedloop_plugin.learn.questions.words import ANIMAL, BIKE, EXACT, OBSTACLE, PERSON, VEHICLE, text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion, Wrong
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.records import BilingualText
 
 TASK = "perception"
 MISREAD, MISCALCULATED, AMBIGUOUS = "misinterpreted_sensor_inputs", "computational_oversights", "question_ambiguity"

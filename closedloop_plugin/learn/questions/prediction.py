@@ -10,7 +10,7 @@ from closedloop_plugin.learn.questions.motion import MOTIONS, PACES, changes_of_
 from closedloop_plugin.learn.questions.seen_frame import SeenActor
 from closedloop_plugin.learn.questions.words import CARS, text
 from closedloop_plugin.learn.questions.world_question import LETTERS, FrameQuestions, WorldQuestion
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.records import BilingualText
 
 TASK, SUBTASK = "prediction", "motion prediction"
 OPPOSITE = ({"left", "right"}, {"ahead", "closer"}, {"slower", "faster"}, {"stops", "faster"})

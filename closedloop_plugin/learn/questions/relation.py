@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from closedloop_plugin.learn.questions.seen_frame import SeenActor
 from closedloop_plugin.learn.questions.words import GROUPS, ThingWord, text
 from closedloop_plugin.learn.questions.world_question import FrameQuestions, WorldQuestion
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.records import BilingualText
 
 TASK = "relation"
 APART = 0.1  # of the picture's width: least distance between two centres that are left and right of each other

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from closedloop_plugin.core.state import PEDESTRIANS, VEHICLES, ActorKind, RouteCommand
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.records import BilingualText
 
 EXACT_PIXELS = 48  # of an actor, to recognise its kind within its group; about 7 x 7
 BIKES = frozenset({ActorKind.MOTORCYCLE, ActorKind.BICYCLE})

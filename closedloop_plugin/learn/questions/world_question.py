@@ -11,7 +11,7 @@ from typing import Any
 
 from closedloop_plugin.learn.questions.seen_frame import DARK, SeenActor, SeenFrame
 from closedloop_plugin.learn.questions.words import COMMANDS, THINGS, ThingWord
-from lmms_eval_ad2.records import AnswerOption, BilingualText, Form, ReasoningStep, Record
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Form, ReasoningStep, Record
 
 BENCHMARK = "world"
 LETTERS = "ABCD"

@@ -12,7 +12,7 @@ from scipy.spatial import cKDTree
 
 from closedloop_plugin.maps.opendrive_file import opendrive_root
 from closedloop_plugin.maps.towns.reference_line import number, sampled
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 # m. Actors are up to 69 m from the route (measured on the 220 routes), flows extend 60 m beyond a junction, and cameras
 # show little beyond this distance.

@@ -18,7 +18,7 @@ from closedloop_plugin.maps.opendrive_file import map_bytes
 from closedloop_plugin.maps.towns.cutout import cut_out
 from closedloop_plugin.maps.towns.lanes import parse_town
 from closedloop_plugin.maps.towns.planner_trace import planner_waypoints
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 MARGIN = 8  # waypoints
 AROUND = 60.0  # m from the routes within which roads are read: large towns have thousands of others

@@ -13,7 +13,7 @@ from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.builders.keypoints import RouteKeypoint, directions, is_sparse
 from closedloop_plugin.maps.towns.lanes import Key, LaneNetwork, TownLane
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 NEAR = 2.5  # m from the centre of a lane at most
 ASKEW = math.radians(70)  # angle between route and lane at most

@@ -19,7 +19,7 @@ from closedloop_plugin.maps.plan import TOWN_LIMIT, eased
 from closedloop_plugin.maps.towns.junctions import TownJunction, crossings
 from closedloop_plugin.maps.towns.lanes import Key, LaneNetwork, parse_town
 from closedloop_plugin.maps.towns.route_trace import LanePosition, RouteLeg, foot, trace
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 AROUND = 250.0  # m from the route within which stop lines are included
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.robots.course.referee import RETRYABLE, SegmentEndReason
-from lmms_eval_ad2.numbers import is_number, is_whole
+from lmms_eval_ad2.core.numbers import is_number, is_whole
 from lmms_eval_ad2.storage.identity import RESULTS
 from lmms_eval_ad2.storage.journal import JournalFile, read
 from lmms_eval_ad2.storage.untrusted_json import parse

@@ -8,7 +8,7 @@ from enum import StrEnum
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.robots.course.route_hint import REACH_M
 from closedloop_plugin.robots.sandbox.track import Footprint, SandboxTrack
-from lmms_eval_ad2.printed import shortened
+from lmms_eval_ad2.core.printed import shortened
 
 END_M = 0.02  # a path counts as completed this near to its end; the vehicle is ten times as long
 # A run is too slow after EXTRA_DECISIONS + length / M_PER_DECISION decisions: 0.025 m is half a second at 5 cm/s.

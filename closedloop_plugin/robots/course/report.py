@@ -11,7 +11,7 @@ from statistics import fmean
 from closedloop_plugin.core.driver_name import driver_name
 from closedloop_plugin.robots.course.published import PublishedVehicleTable
 from closedloop_plugin.robots.course.records import SegmentRunRecord
-from lmms_eval_ad2.printed import printable
+from lmms_eval_ad2.core.printed import printable
 from lmms_eval_ad2.report import cell_text, tables
 from lmms_eval_ad2.report.text_table import TextTable, escape
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.report.robot_view import robot_view
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
 from closedloop_plugin.robots.course.referee import SegmentReferee
 from closedloop_plugin.robots.course.route_hint import Pose
 from closedloop_plugin.robots.sandbox.track import Footprint, SandboxTrack, TrackSegment
-from closedloop_plugin.show.robot_view import robot_view
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
 
 LAP = "lap"

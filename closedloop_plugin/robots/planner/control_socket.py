@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.robots.planner.server import PlannerServer
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 LINE_MAX = 65536
 ANSWER_S = 2.0

@@ -16,17 +16,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.kept_texts import NAME, KeptTexts
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import COAST, Control, Decision, InterpretedControl, Observation, RouteCommand
-from closedloop_plugin.interpreters.applied_control import verdict
-from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.driver.agent import Agent, DecisionRequest
+from closedloop_plugin.driver.interpreter import Interpreter
+from closedloop_plugin.driver.interpreters.applied_control import verdict
 from closedloop_plugin.robots.vehicles.base import Actuation, Vehicle
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.image_files import open_image
-from lmms_eval_ad2.shown_image import shown_rgb
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.storage.image_files import open_image
 from lmms_eval_ad2.storage.redaction import environment_keys, without_keys
+from lmms_eval_ad2.storage.shown_image import shown_rgb
 
 CAMERA = "front"  # name of the vehicle's only camera for agents and interpreters
 AHEAD_M = 8.0  # distance of the default target point straight ahead, without a course; full-size metres

@@ -10,7 +10,7 @@ from closedloop_plugin.robots.deploy import onboard_command
 from closedloop_plugin.robots.planner import control_socket
 from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 STANDS_S = 0.5  # to wait for the vehicle's confirmation before ssh is tried
 OFF = "SWITCH THE VEHICLE OFF"

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import COAST
-from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.driver.agent import Agent
+from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner.connection_listener import ConnectionListener
 from closedloop_plugin.robots.planner.decision_cycle import (
@@ -29,7 +29,7 @@ from closedloop_plugin.robots.planner.decision_cycle import (
 from closedloop_plugin.robots.planner.journal import PlannerJournal
 from closedloop_plugin.robots.planner.session import SessionLost, VehicleRefused, VehicleSession
 from closedloop_plugin.robots.vehicles.base import Vehicle
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 CLOSE_S = 0.5  # for the vehicle to receive the last frames
 MOTION_S = 0.5  # duration of the motion of each order, from the paper (section 3.2)

@@ -23,7 +23,7 @@ from closedloop_plugin.robots.sandbox.scene import SandboxScene
 from closedloop_plugin.robots.transport.ros import master_pid
 from closedloop_plugin.robots.vehicles.base import Twist, Vehicle, WordCommand
 from closedloop_plugin.robots.vehicles.robot_config import find_robot
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
 
 STEP_S = 0.01
 ODOMETRY_STEPS, STATUS_STEPS = 2, 10  # odometry at 50 Hz like LIMO's driver, status at 10 Hz

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from closedloop_plugin.robots.transport.ros import START_S, RosChildProcess, RosMaster
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 MODULE = "closedloop_plugin.robots.sandbox.node"
 READY = "ready"

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from closedloop_plugin.agents.tracking import MAX_WHEEL
 from closedloop_plugin.core.state import Control
+from closedloop_plugin.driver.agents.tracking import MAX_WHEEL
 from closedloop_plugin.robots.onboard.clamp import clamp
 
 

@@ -17,8 +17,8 @@ import yaml
 from closedloop_plugin.robots.vehicles.base import RosTopics, Vehicle, VehicleCalibration, VehicleLimits
 from closedloop_plugin.robots.vehicles.jetbot import JETBOTS
 from closedloop_plugin.robots.vehicles.limo import LIMOS
-from lmms_eval_ad2.errors import Ad2Error, DataError, yaml_fault
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.errors import Ad2Error, DataError, yaml_fault
+from lmms_eval_ad2.core.numbers import is_number
 from lmms_eval_ad2.storage import user_yaml
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs" / "robots"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from closedloop_plugin.agents.model_backend import harmless
 from closedloop_plugin.core.boxes import gap, oriented_box
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Actor, Control, GroundTruth
+from closedloop_plugin.driver.agents.model_backend import harmless
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner.decisions import TimedDecision
 from closedloop_plugin.runner.episode import EpisodeTick

@@ -27,7 +27,7 @@ from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.search.objective import scored
 from closedloop_plugin.threats.site import ThreatSite, site_of
 from closedloop_plugin.threats.transcript import InterviewMoment
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes
 
 FRAME_S = 1.0  # between frames

@@ -27,15 +27,15 @@ from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import DriveRun, run
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
+from closedloop_plugin.scenarios.suites.lookup import Suite
 from closedloop_plugin.scoring.failure_cause import cause_of
-from closedloop_plugin.suites.lookup import Suite
 from closedloop_plugin.threats.driven.recorder import DriveLog
 from closedloop_plugin.threats.search.objective import scored
 from closedloop_plugin.threats.spec_parsing import short
 from lmms_eval_ad2.storage.files import atomic_write, file_sha256
 from lmms_eval_ad2.storage.lock import lock_folder
 
-TRACK = FactoryRecipe("closedloop_plugin.show.track_log:TrackLog")
+TRACK = FactoryRecipe("closedloop_plugin.report.track_log:TrackLog")
 RECORDER = "closedloop_plugin.threats.driven.recorder:DriveRecorder"
 STANDARD = "standard"
 

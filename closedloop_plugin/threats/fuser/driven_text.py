@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from closedloop_plugin.agents.model_backend import LONGEST
+from closedloop_plugin.driver.agents.model_backend import LONGEST
 from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES
 from closedloop_plugin.threats.driven.summary import DriveSummary, ScenarioActorTrack
 from closedloop_plugin.threats.fuser.slots import BEFORE_M

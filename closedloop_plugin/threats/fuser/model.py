@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, get_args
 
-from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, fenced
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, fenced
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.fuser.driven_text import drive_text, stage_text, survived_lines
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots

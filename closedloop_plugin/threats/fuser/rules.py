@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from closedloop_plugin.agents.model_backend import harmless
+from closedloop_plugin.driver.agents.model_backend import harmless
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.fuser.driven_text import outcome_text

@@ -16,9 +16,9 @@ from typing import Any
 
 from closedloop_plugin.core.state import PEDESTRIANS, STATIC, ActorKind
 from closedloop_plugin.threats.transcript import ScenarioVerdict
-from lmms_eval_ad2.image_files import ImageOutsideError, locate, open_image
-from lmms_eval_ad2.numbers import is_number
-from lmms_eval_ad2.shown_image import shown_rgb
+from lmms_eval_ad2.core.numbers import is_number
+from lmms_eval_ad2.storage.image_files import ImageOutsideError, locate, open_image
+from lmms_eval_ad2.storage.shown_image import shown_rgb
 from lmms_eval_ad2.storage.untrusted_json import load
 
 SIZE = (400, 225)  # px

@@ -11,11 +11,11 @@ from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import FAILED as BROKEN
+from closedloop_plugin.report.top_view import NAMES
 from closedloop_plugin.runner.store import read_records
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.scoring.failure_cause import CauseSource, FailureCause, cause_of
-from closedloop_plugin.show.top_view import NAMES
-from closedloop_plugin.suites.lookup import suite
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.identity import read_run
 

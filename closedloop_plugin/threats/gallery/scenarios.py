@@ -15,11 +15,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from closedloop_plugin.suites.programs import index_of, programs_in, route_named
+from closedloop_plugin.scenarios.suites.programs import index_of, programs_in, route_named
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatAttempt, ThreatTranscript
 from closedloop_plugin.threats.verdict_files import read_verdicts
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 _LONGEST = 20_000_000  # bytes of a transcript
 _PARAM = re.compile(r"^param[ \t]+(?P<name>\w+)[ \t]*=[ \t]*(?P<value>[^#\n]*)(?:#[ \t]*(?P<note>.*))?$", re.M)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, fenced
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agents.model_backend import ModelBackend, ModelQuestion, fenced
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 from closedloop_plugin.threats.base import InterviewScene
 from closedloop_plugin.threats.driven.summary import DriverReply
 from closedloop_plugin.threats.spec_parsing import kept, short

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.driver.agent import Agent
 from closedloop_plugin.threats.base import InterviewScene
 from closedloop_plugin.threats.transcript import StageAnswer
 

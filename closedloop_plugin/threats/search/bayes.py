@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.core.errors import require
 
 FIRST = 8  # scored random points before the process is used
 CANDIDATES = 400  # random candidate points, and as many near the best points

@@ -26,7 +26,7 @@ from statistics import fmean
 from closedloop_plugin.core.record import PROGRAM_ENDED, EpisodeRecord
 from closedloop_plugin.core.state import FAILED
 from closedloop_plugin.scoring.failure_cause import cause_of
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 OBJECTIVES = ("all", "ttc", "gap", "progress")
 TTC_S, GAP_M, PACE = 4.0, 5.0, 5.0  # s, m, m/s: values at which a term reaches 1

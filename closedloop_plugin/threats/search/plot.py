@@ -7,7 +7,7 @@ from html import escape
 
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
-from lmms_eval_ad2.printed import visible
+from lmms_eval_ad2.core.printed import visible
 
 WIDE, HIGH, GAP = 260, 170, 46  # px: size of a panel, and space between panels for labels
 COLOURS = {"failed": "#c0392b", "passed": "#7f8c8d"}

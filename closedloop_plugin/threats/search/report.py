@@ -10,8 +10,8 @@ from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES, CauseSource
 from closedloop_plugin.threats.search.search import ThreatSearchConfig
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
-from lmms_eval_ad2.metrics.intervals import wilson
 from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.scoring.metrics.intervals import wilson
 
 WORST = 10  # number of listed runs
 _NAMES = {"collisions_layout": "collision with the layout", "collisions_pedestrian": "collision with a pedestrian",

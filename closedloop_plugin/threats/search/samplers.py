@@ -27,7 +27,7 @@ import numpy as np
 
 from closedloop_plugin.threats.search.bayes import GaussianProcessSurrogate
 from closedloop_plugin.worlds.base import ParameterDomain
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
 
 SAMPLERS = ("random", "halton", "ce", "bo")
 LEARNS = ("ce", "bo")

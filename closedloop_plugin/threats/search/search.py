@@ -26,8 +26,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.driver.agent import Agent
 from closedloop_plugin.runner.early_stop import EarlyStop
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.pool import WorldPool
@@ -39,8 +39,8 @@ from closedloop_plugin.threats.search.objective import robustness
 from closedloop_plugin.threats.search.samplers import LEARNS, ParameterSampler
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.numbers import is_whole
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.numbers import is_whole
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.journal import JournalFile
 from lmms_eval_ad2.storage.untrusted_json import load

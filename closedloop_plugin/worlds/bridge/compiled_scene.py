@@ -29,7 +29,7 @@ from closedloop_plugin.worlds.bridge.params import (
 )
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.standard_scenario import StandardScenario, collision_at_start, on_top_of
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
 
 LIBGL_HINT = (
     "Scenic needs OpenCV, and the installed build needs libGL: either install it (Debian: apt install libgl1 "

@@ -12,7 +12,7 @@ from typing import Any
 from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.maps.opendrive_file import SCENIC, map_bytes, opendrive_root
 from closedloop_plugin.worlds.bridge.disk_cache import NETWORKS, disk_cache, entry_name
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 _OPTIONS = bytes(8)  # in the place of Scenic's hash of map options: entries are for its defaults
 

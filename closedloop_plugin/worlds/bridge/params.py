@@ -17,8 +17,8 @@ from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS, PerceptionC
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.weather_presets import program_weather
 from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.numbers import is_number
 
 WEATHER = tuple(f.name for f in fields(Weather))
 # Of the sun's angles, degrees; all other weather parameters are percentages.

@@ -21,7 +21,7 @@ from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene
 from closedloop_plugin.worlds.bridge.ground import path_ahead
 from closedloop_plugin.worlds.bridge.stage import NO_FILE, ScenarioStage
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import file_sha256
 
 TOWN_ROUTE_M = 200.0  # length of the path ahead for a user's program without a route

@@ -18,7 +18,7 @@ from closedloop_plugin.worlds.bridge.faults.endless import no_endless_loop
 from closedloop_plugin.worlds.bridge.faults.place import APPLY, place_of
 from closedloop_plugin.worlds.bridge.faults.rejections import rejection_of_simulation
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
 
 _RUNNING: list[ScenicSession] = []  # at most one: Scenic keeps the running simulation in a global
 

@@ -27,7 +27,7 @@ from closedloop_plugin.worlds.bridge.passage import closed_way
 from closedloop_plugin.worlds.bridge.program_setup import not_played, params_for, program_of, road_ahead, stage_for
 from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 AHEAD_M = 8.0  # distance of Observation.target along the route
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.mcq.base import DistractorMaker
@@ -180,7 +180,7 @@ def _sources(options: McqBuildOptions) -> list[QuestionSource]:
 
 def _by_name(option: str, values: Sequence[str] | None, names: Sequence[str]) -> dict[str, str]:
     """`NAME=VALUE` for one source, `VALUE` for all."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     found: dict[str, str] = {}
     for text in values or ():

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.options import add_command, option
+from lmms_eval_ad2.core.options import add_command, option
 
 if TYPE_CHECKING:
+    from lmms_eval_ad2.core.records import Record
     from lmms_eval_ad2.llm.cache import ReplyCache
     from lmms_eval_ad2.llm.model import LanguageModel
-    from lmms_eval_ad2.records import Record
 
 EXAMPLES = """examples:
   without a model: duplicates, faulty options, biases of length, position and wording:
@@ -85,7 +85,7 @@ def run(options: McqCheckOptions) -> int:
 
 
 def _check(options: McqCheckOptions) -> None:
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if options.prompts is not None and not options.evaluator:
         raise Ad2Error("--prompts replaces the evaluator's prompt: --evaluator is required too")

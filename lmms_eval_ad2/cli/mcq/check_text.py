@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from lmms_eval_ad2.core.printed import printable
 from lmms_eval_ad2.mcq.attacks import ATTACKS
 from lmms_eval_ad2.mcq.chance import ALPHA, FEW
 from lmms_eval_ad2.mcq.check import RATIO, comparison_text
-from lmms_eval_ad2.printed import printable
 from lmms_eval_ad2.report.text_table import TextTable
 
 _ROWS = 5  # examples of each list; the JSON report has more

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.mcq.open_answers import OpenAnswer
@@ -74,7 +74,7 @@ def run(options: McqExamplesOptions) -> int:
 
 
 def _check(answers: list[OpenAnswer], folder: Path) -> None:
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.core.errors import Ad2Error
 
     if not answers:
         raise Ad2Error(
@@ -95,7 +95,7 @@ def _open_answers(one: RunSummary, options: McqExamplesOptions) -> Iterator[Open
 
     from lmms_eval_ad2.mcq.open_answers import OpenAnswer
     from lmms_eval_ad2.report.runs import sample_rows
-    from lmms_eval_ad2.saved_samples import read_record
+    from lmms_eval_ad2.storage.saved_samples import read_record
 
     tasks = [
         task for task in one.tasks.values() if task.benchmark == "autodrive_qa" and not task.variant.get("circular")

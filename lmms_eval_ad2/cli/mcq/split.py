@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.options import add_command, option
-from lmms_eval_ad2.printed import show
+from lmms_eval_ad2.core.options import add_command, option
+from lmms_eval_ad2.core.printed import show
 
 
 @dataclass(frozen=True, kw_only=True)

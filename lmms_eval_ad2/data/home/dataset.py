@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home.location import home as default_home
 from lmms_eval_ad2.data.home.location import split_dir
 from lmms_eval_ad2.data.home.manifest import DatasetManifest
 from lmms_eval_ad2.data.home.parts import read_records
 from lmms_eval_ad2.data.releases import RELEASES, parquet
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import logging
 from functools import lru_cache
 from pathlib import Path
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 
 log = logging.getLogger(__name__)
 

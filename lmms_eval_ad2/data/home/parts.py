@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home.manifest import DatasetPart
 from lmms_eval_ad2.data.releases import parquet
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.files import file_sha256
 
 COLUMNS = ("id", "benchmark", "task", "subtask", "form", "record")

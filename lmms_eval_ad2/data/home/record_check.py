@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from lmms_eval_ad2.core.records import ABSTAINING, FORMS, MARKS, Record, VisualPrompt
 from lmms_eval_ad2.data.releases.untrusted_row import LARGEST_SIDE, LONGEST_TEXT, MOST_PARTS
-from lmms_eval_ad2.image_files import path_fault
-from lmms_eval_ad2.records import ABSTAINING, FORMS, MARKS, Record, VisualPrompt
+from lmms_eval_ad2.storage.image_files import path_fault
 
 # Key of `meta`, set by readers of releases without answers: the record can be asked but not scored.
 UNANSWERED = "unanswered"

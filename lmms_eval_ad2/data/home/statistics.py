@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_eval_ad2.core.records import BREAKDOWNS, Record
 from lmms_eval_ad2.data.home.dataset import Dataset
-from lmms_eval_ad2.records import BREAKDOWNS, Record
 
 _ORDER = {name: rank for rank, name in enumerate(("light", "moderate", "severe"))}
 

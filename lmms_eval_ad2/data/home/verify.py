@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home.dataset import Dataset, load_dataset
 from lmms_eval_ad2.data.home.parts import RecordTally, read_part
 from lmms_eval_ad2.data.home.record_check import record_fault
 from lmms_eval_ad2.data.releases.images import image_fault
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.files import file_sha256
 
 SHOWN = 50  # problems listed; the others are only counted

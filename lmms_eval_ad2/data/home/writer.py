@@ -24,6 +24,8 @@ from typing import Any
 from tqdm import tqdm
 
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home.image_presence import ImagePresence, MissingImagesError
 from lmms_eval_ad2.data.home.location import split_dir
 from lmms_eval_ad2.data.home.manifest import DatasetManifest, DatasetPart
@@ -31,8 +33,6 @@ from lmms_eval_ad2.data.home.parts import PART_CHARACTERS, PART_SIZE, PartRow, R
 from lmms_eval_ad2.data.home.record_check import LONGEST_NAME, LONGEST_RECORD, record_fault
 from lmms_eval_ad2.data.releases.base import BadRow, Item, OmittedRow
 from lmms_eval_ad2.data.releases.images import image_fault
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.files import atomic_write, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.lock import lock_in_turn

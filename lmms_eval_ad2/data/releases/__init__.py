@@ -9,7 +9,8 @@ import difflib
 import functools
 from collections.abc import Mapping
 
-from lmms_eval_ad2 import plugins
+from lmms_eval_ad2.core import plugins
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.releases import (
     ad2_bench,
     autodrive_qa,
@@ -21,7 +22,6 @@ from lmms_eval_ad2.data.releases import (
     world,
 )
 from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OmittedRow, OpenedRelease
-from lmms_eval_ad2.errors import Ad2Error
 
 RELEASES: dict[str, BenchmarkRelease] = {
     module.RELEASE.name: module.RELEASE

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.records import FORMS, MARKS, AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
 from lmms_eval_ad2.data.releases.stream import open_rows
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow, plain
-from lmms_eval_ad2.records import FORMS, MARKS, AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 SCHEMA = """\
 SOURCE: a file of JSON lines, or one JSON array; one object per question.

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Record
 from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
 from lmms_eval_ad2.data.releases.stream import open_rows
 from lmms_eval_ad2.data.releases.untrusted_row import MOST_PARTS, UntrustedRow
-from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 
 SCHEMA = """\
 SOURCE: a file of JSON lines, or one JSON array; one object per question.

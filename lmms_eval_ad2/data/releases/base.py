@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record
 
 
 @dataclass(frozen=True, slots=True)

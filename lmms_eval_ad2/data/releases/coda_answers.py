@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.numbers import is_whole
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.numbers import is_whole
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.untrusted_json import lines, parse
 
 # part of the benchmark -> file, in the order of the tables

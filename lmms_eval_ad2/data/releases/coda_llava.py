@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import BilingualText, Lang, Record
 from lmms_eval_ad2.data.releases import parquet
 from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existing
 from lmms_eval_ad2.data.releases.images import read_bytes
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import BilingualText, Lang, Record
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 
 ROWS = {"mini": 193, "test": 2123, "val": 18455}

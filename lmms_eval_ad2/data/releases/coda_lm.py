@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import BilingualText, Record, VisualPrompt
 from lmms_eval_ad2.data.releases import coda_llava, stream
 from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing
 from lmms_eval_ad2.data.releases.coda_metadata import ImageConditions, joined_note, read_metadata
 from lmms_eval_ad2.data.releases.images import size_of, size_text
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
 SCHEMA = """\
 Format raw (default). SOURCE: the folder with

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import DataError
 
 KEYS = ("period", "weather")
 MOST = 200_000  # images; they are in memory together

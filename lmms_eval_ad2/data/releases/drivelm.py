@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Form, Record
 from lmms_eval_ad2.data.drivelm_text import read_options, read_tags
 from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.base import (
@@ -24,8 +26,6 @@ from lmms_eval_ad2.data.releases.base import (
 )
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS, SIZE, camera_path, six_cameras
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import AnswerOption, BilingualText, Form, Record
 
 SCHEMA = """\
 SOURCE: v1_1_train_nus.json, v1_1_val_nus_q_only.json, test_eval.json or a file of that form:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.image_files import locate, open_image, path_fault
-from lmms_eval_ad2.shown_image import read_header, shown_rgb
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.storage.image_files import locate, open_image, path_fault
+from lmms_eval_ad2.storage.shown_image import read_header, shown_rgb
 
 SUFFIX = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "BMP": ".bmp"}
 

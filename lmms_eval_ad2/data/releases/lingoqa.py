@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.data.releases import parquet
 from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing, image_folder
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import BilingualText, Record
 
 SCHEMA = """\
 SOURCE: evaluation/val.parquet, action/train.parquet or scenery/train.parquet, with the columns

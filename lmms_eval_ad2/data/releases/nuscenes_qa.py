@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import BilingualText, Form, Record
 from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing, image_folder
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS, SIZE, six_cameras
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import BilingualText, Form, Record
 
 SCHEMA = """\
 SOURCE: NuScenes_val_questions.json (or _train_): {"questions": [{"split", "sample_token", "question", "answer",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error, DataError, require
+from lmms_eval_ad2.core.errors import Ad2Error, DataError, require
 from lmms_eval_ad2.storage.files import atomic_path, open_regular
 
 _STATUS = Path("/proc/self/status")

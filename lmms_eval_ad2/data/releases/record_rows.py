@@ -6,18 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from lmms_eval_ad2.core.records import FORMS, AnswerOption, Form, MarkKind, ReasoningStep, Record, VisualPrompt
 from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
 from lmms_eval_ad2.data.releases.stream import open_rows
 from lmms_eval_ad2.data.releases.untrusted_row import MOST_PARTS, UntrustedRow
-from lmms_eval_ad2.records import (
-    FORMS,
-    AnswerOption,
-    Form,
-    MarkKind,
-    ReasoningStep,
-    Record,
-    VisualPrompt,
-)
 
 SCHEMA = """\
 SOURCE: a file of JSON lines, one Record of this project per line, as written by `ad2 annotate export`.

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError, require
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existing, image_folder
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error, DataError, require
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.files import open_regular
 from lmms_eval_ad2.storage.untrusted_json import BoundedReader, DoubledKeys, load, parse
 

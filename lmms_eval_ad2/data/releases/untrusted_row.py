@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.numbers import is_number, is_whole
+from lmms_eval_ad2.core.records import LANGS, BilingualText
 from lmms_eval_ad2.data.releases.images import safe_path
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.numbers import is_number, is_whole
-from lmms_eval_ad2.records import LANGS, BilingualText
 
 LONGEST_TEXT = 20_000  # characters of a string
 MOST_PARTS = 100  # images, options or steps of a record

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases import record_rows
 from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease, existing
 from lmms_eval_ad2.data.releases.stream import open_rows
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record
 
 BENCHMARK = "world"
 QUESTIONS = "questions.jsonl"

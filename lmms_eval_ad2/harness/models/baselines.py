@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lmms_eval_ad2.coordinates import InputResizing
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.coordinates import InputResizing
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Form, Record, Value
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
 from lmms_eval_ad2.harness.models.engine_model import TextModel
 from lmms_eval_ad2.harness.task_files import variant_of
-from lmms_eval_ad2.records import Form, Record, Value
 from lmms_eval_ad2.scoring.chance import WITHOUT_ANSWER, chance_value, offered
 from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
 from lmms_eval_ad2.scoring.reference_pools import NoOtherRecordError, ReferencePools

@@ -8,14 +8,14 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from lmms_eval_ad2.coordinates import InputResizing
+from lmms_eval_ad2.core.coordinates import InputResizing
+from lmms_eval_ad2.core.numbers import environment_number
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
 from lmms_eval_ad2.harness.models.engine_model import EngineModel
 from lmms_eval_ad2.harness.models.generation import sampling_of
 from lmms_eval_ad2.harness.models.hf_checkpoint import HfCheckpoint
 from lmms_eval_ad2.harness.models.hf_engine import HfEngine
 from lmms_eval_ad2.harness.models.hf_requirements import NAME
-from lmms_eval_ad2.numbers import environment_number
 
 
 class HfModel(EngineModel):

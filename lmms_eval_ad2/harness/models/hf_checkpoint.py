@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
 from lmms_eval_ad2.harness.model_input import processor_step
 from lmms_eval_ad2.harness.models.hf_requirements import CLASSES, NAME, NO_TEMPLATE, PLAIN
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from loguru import logger
 
-from lmms_eval_ad2.coordinates import InputResizing
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.coordinates import InputResizing
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness.model_input import processor_step
 from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt, failure
 from lmms_eval_ad2.harness.models.hf_requirements import NAME

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge.backends.lexical import unfit
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
-from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.storage.files import file_sha256
 
 NOT_JUDGEABLE = "not_judgeable_by_similarity"

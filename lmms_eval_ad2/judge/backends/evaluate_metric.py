@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.core.errors import Ad2Error, require
+from lmms_eval_ad2.core.numbers import is_number
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge.backends.lexical import unfit
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, JudgeRating, new_usage
-from lmms_eval_ad2.numbers import is_number
-from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.storage.files import file_sha256
 
 NOT_JUDGEABLE = "not_judgeable_by_metric"

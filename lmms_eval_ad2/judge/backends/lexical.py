@@ -15,10 +15,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.settings import one_of
-from lmms_eval_ad2.records import Unscored
 
 # Rubrics that compare an answer with a reference. The others rate the logic of a chain, which no similarity measures.
 COMPARING = ("coda_general", "coda_suggestion", "coda_region", "ad2_sacs", "ad2_vqa")

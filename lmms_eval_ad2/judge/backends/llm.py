@@ -13,7 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge import verdict
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.judge.rubrics import Message, Rubric
@@ -22,7 +23,6 @@ from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.data_url_image import JPEG_QUALITY, DataUrlImage
 from lmms_eval_ad2.llm.settings import EndpointSampling, TokenPrice, one_of
-from lmms_eval_ad2.records import Unscored
 
 OFFICIAL, SEEING = " (official CODA-LM wording)", " (sees the images)"  # at the end of the label
 NO_IMAGE = "no_image"

@@ -9,8 +9,9 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq.base import (
     SELECTED,
     AcceptedQuestion,
@@ -25,7 +26,6 @@ from lmms_eval_ad2.mcq.rules.kinds import kind_of, kinds
 from lmms_eval_ad2.mcq.rules.naive import unrelated
 from lmms_eval_ad2.mcq.rules.operations import category_of, reason_of
 from lmms_eval_ad2.mcq.rules.options import OptionSet, options_of
-from lmms_eval_ad2.records import Record
 
 KINDS = ("all", NAIVE)
 LONGEST = 4_000  # characters of a question or answer; the longest answers of DriveLM have about 2,000

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.drivelm_text import ObjectTag, read_tags
 from lmms_eval_ad2.mcq.rules import words
-from lmms_eval_ad2.records import Record
 
 TAG = re.compile(r"<[^<>]{3,80}>")
 _AROUND = re.compile(r"What are objects to the ([a-z ]{4,11}) of the ego (?:car|vehicle)\?", re.IGNORECASE)

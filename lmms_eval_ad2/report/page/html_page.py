@@ -16,8 +16,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error, require
-from lmms_eval_ad2.printed import visible
+from lmms_eval_ad2.core.errors import Ad2Error, require
+from lmms_eval_ad2.core.printed import visible
 from lmms_eval_ad2.storage.files import atomic_write
 
 

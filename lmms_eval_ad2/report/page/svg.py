@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from lmms_eval_ad2.errors import require
-from lmms_eval_ad2.printed import visible
+from lmms_eval_ad2.core.errors import require
+from lmms_eval_ad2.core.printed import visible
 
 # Okabe and Ito's palette, suitable for colour-blind readers.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8B7FD1", "#B8A800")

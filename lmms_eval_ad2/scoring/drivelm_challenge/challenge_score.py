@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Answer, Score, Unparsed, Unscored
 from lmms_eval_ad2.data.drivelm_text import read_behavior, read_options
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.metrics.caption import DEFAULT_METRICS, CorpusScore, TokenizerName, caption_scores
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Answer, Score, Unparsed, Unscored
 from lmms_eval_ad2.scoring.drivelm_challenge.question_graph import ChallengeQuestion, PairedAnswers, match, points, walk
+from lmms_eval_ad2.scoring.metrics.caption import DEFAULT_METRICS, CorpusScore, TokenizerName, caption_scores
 
 ACCURACY, LLM, LANGUAGE, MATCH = 0, 1, 2, 3  # the challenge's tags
 WEIGHTS = {"llm": 0.4, "language": 0.2, "match": 0.2, "accuracy": 0.2}

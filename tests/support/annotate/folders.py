@@ -10,7 +10,7 @@ from PIL import Image
 from lmms_eval_ad2.annotate.folder import AnnotationMetadata, make_folder
 from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.annotate.text_pieces import OBJECTS
-from lmms_eval_ad2.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 EVIL = (
     """<script>document.title='owned'</script><img src=x onerror="document.title='owned'">**b** {{7*7}} ${alert(1)}"""

@@ -22,7 +22,7 @@ from support.carla.fake_towns import town_of
 from support.running import TESTS
 
 from closedloop_plugin.core.routes import read_routes
-from closedloop_plugin.suites.lookup import DEMO
+from closedloop_plugin.scenarios.suites.lookup import DEMO
 from lmms_eval_ad2.cli.main import main
 
 PATIENCE_S = 120.0  # upper bound for events that always happen, on a busy machine

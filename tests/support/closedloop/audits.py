@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from closedloop_plugin.audit.audited_result import AuditedResult
-from closedloop_plugin.audit.printed_figures import MeanBasis
-from closedloop_plugin.audit.result_list import ListedResult, PrintedFigures
+from closedloop_plugin.scoring.audit.audited_result import AuditedResult
+from closedloop_plugin.scoring.audit.printed_figures import MeanBasis
+from closedloop_plugin.scoring.audit.result_list import ListedResult, PrintedFigures
 from closedloop_plugin.scoring.driving import driving_score, success_rate
 from closedloop_plugin.scoring.measures import ComparedEpisode
 from closedloop_plugin.scoring.official_record import OfficialRecord, parse_record

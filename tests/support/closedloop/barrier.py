@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from closedloop_plugin.core.state import Observation
-from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.worlds.base import EpisodeSetup
+from closedloop_plugin.worlds.testing.fake_world import FakeWorld
 
 FOLDER, NUMBER = "CL_BARRIER_FOLDER", 2
 

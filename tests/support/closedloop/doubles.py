@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation
 from closedloop_plugin.core.xml_files import MapError
-from closedloop_plugin.testing.fake_world import FakeWorld
+from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, WorldError
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.worlds.testing.fake_world import FakeWorld
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 class Follower:

@@ -22,9 +22,9 @@ from unittest import mock
 from support.closedloop.doubles import TextFollower
 from support.closedloop.runs import run_into, tasks, worker_config
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Decision
+from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.runner import run as runner
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.recipe import FactoryRecipe

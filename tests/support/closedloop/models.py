@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import Actor, ActorKind, Decision, GroundTruth, Observation, RouteCommand
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
 from closedloop_plugin.maps.base import RoadMap, RouteSection
 
 PNG_SIZE = (45, 80, 3)

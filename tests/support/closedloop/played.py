@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from closedloop_plugin.agents import tracking
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import GroundTruth
+from closedloop_plugin.driver.agents import tracking
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.base import EpisodeSetup, World
 

@@ -20,12 +20,12 @@ from typing import Any
 
 from support.closedloop.runs import run_into, tasks, worker_config
 
-from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
-from closedloop_plugin.cluster.model_replicas import ReplicatedModel
-from closedloop_plugin.cluster.world_actors import RayEngine
+from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
+from closedloop_plugin.runner.cluster.model_replicas import ReplicatedModel
+from closedloop_plugin.runner.cluster.world_actors import RayEngine
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 REPETITIONS = 4
 FREE = 5 * REPETITIONS  # episodes that do not wait for HOLD

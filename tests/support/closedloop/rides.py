@@ -25,8 +25,8 @@ from closedloop_plugin.core.state import (
     StopLine,
 )
 from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.report.track_log import TrackLog
 from closedloop_plugin.scoring.referee.referee import Referee
-from closedloop_plugin.show.track_log import TrackLog
 
 DT = 0.05
 _ARC = [(60 + 20 * math.sin(a), 20 - 20 * math.cos(a)) for a in np.linspace(0, math.pi / 2, 25)]

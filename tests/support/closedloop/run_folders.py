@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 
 DEMO = suite("demo")
 ROUTES = {route.id: route for route in DEMO.routes}

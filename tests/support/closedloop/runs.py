@@ -18,10 +18,10 @@ from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import DriveRun, run
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed
 from closedloop_plugin.runner.worker import WorkerConfig
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
 
-FAKE = FactoryRecipe("closedloop_plugin.testing.fake_world:FakeWorld")
+FAKE = FactoryRecipe("closedloop_plugin.worlds.testing.fake_world:FakeWorld")
 SUITE = suite("demo")
 IDENTITY = {"suite": "demo", "seed": 1}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from support.closedloop.barrier import wait_for_all
 
 from closedloop_plugin.core.state import Control, Observation
-from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.worlds.base import EpisodeSetup, WorldError
+from closedloop_plugin.worlds.testing.fake_world import FakeWorld
 
 
 class ServerWorld(FakeWorld):

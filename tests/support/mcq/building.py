@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, Distractor, OpenQuestion, Outcome, RejectedQuestion, RoleExchange
 from lmms_eval_ad2.mcq.build import McqBuildJob
 from lmms_eval_ad2.mcq.question_plan import plan
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.survey import survey
-from lmms_eval_ad2.records import BilingualText, Record
 
 PLACES = (
     ("perception", "motion state"), ("perception", "surrounding objects"), ("prediction", "signal meaning"),

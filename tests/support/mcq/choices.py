@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Form, Record
 from lmms_eval_ad2.mcq.base import OpenQuestion
-from lmms_eval_ad2.records import AnswerOption, BilingualText, Form, Record
 
 
 def question(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Record
 
 DOMAIN, LOGIC, SENSOR = "driving_domain_misconceptions", "logical_inconsistencies", "misinterpreted_sensor_inputs"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.robots.transport.ros import RosMaster, find_rospy
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 # Start of every probe. `wait` returns the first message that is `good`, or ends the probe with an exit code.
 PREAMBLE = """

@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from closedloop_plugin.core.state import ActorKind, Control, EgoContact, GroundTruth, Observation
-from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.worlds.testing.fake_world import FakeWorld
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 class ActingWorld(FakeWorld):

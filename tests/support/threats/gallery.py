@@ -15,7 +15,7 @@ from PIL import Image
 
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.templates.program import program

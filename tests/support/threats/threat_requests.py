@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from support.closedloop.models import picture
 
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.base import InterviewScene, ThreatRequest
 from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.site import ThreatSite

@@ -12,7 +12,7 @@ import pytest
 from support.running import REPO
 from support.scripts import script
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 script = script("performance_page", "benchmarks")
 STORED: dict[str, Any] = json.loads(script.STORED.read_text("utf-8"))

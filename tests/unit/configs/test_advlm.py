@@ -18,12 +18,12 @@ import pytest
 from support.bench2drive.advlm_serving import python_name, run_adapter, serving
 from support.running import REPO
 
-from closedloop_plugin.agents.endpoint import endpoint_options
-from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.cli import serve
 from closedloop_plugin.cli.drive import run
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agents.endpoint import endpoint_options
+from closedloop_plugin.driver.agents.make import cameras_of
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 from closedloop_plugin.runner.store import read_records
 from lmms_eval_ad2.storage.identity import read_run
 
@@ -112,7 +112,14 @@ def test_the_documented_command_drives_with_a_stand_in_model(
         command = (
             settings["about"]["drive"].replace(str(settings["port"]), str(server.port)).replace("embedded220", "demo")
         )
-        overrides = ["--world", "closedloop_plugin.testing.fake_world:FakeWorld", "--limit", "1", "--size", "64x36"]
+        overrides = [
+            "--world",
+            "closedloop_plugin.worlds.testing.fake_world:FakeWorld",
+            "--limit",
+            "1",
+            "--size",
+            "64x36",
+        ]
         arguments = [*shlex.split(command)[2:], *overrides, "--decision-hz", "1", "--out", str(tmp_path / "run")]
         args = parse(arguments)
         assert args.func(args) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.running import REPO
 
-from closedloop_plugin.audit.result_list import ResultList, read_list
+from closedloop_plugin.scoring.audit.result_list import ResultList, read_list
 
 FILE = REPO / "configs" / "audit" / "bench2drive.yaml"
 

@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from support.running import REPO
 
-from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import EndReason
+from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.suites.lookup import route_of
+from closedloop_plugin.scenarios.suites.lookup import route_of
 from closedloop_plugin.threats.spec import RULES as RULES_OF
 from closedloop_plugin.threats.spec import Adversary, AdversaryLane, AdversarySide, Occluder, RoadKind, ThreatSpec
 from closedloop_plugin.worlds.base import EpisodeSetup, World
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytest.importorskip("scenic")
 from closedloop_plugin.maps.build import road_for

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from support.annotate.folders import text_record
 
+from lmms_eval_ad2.core.records import SIDES, YES_NO, Answer, BilingualText, Unparsed
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import SIDES, YES_NO, Answer, BilingualText, Unparsed
 
 
 def test_a_record_names_the_two_answers_of_its_question() -> None:

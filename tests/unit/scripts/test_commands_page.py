@@ -13,7 +13,7 @@ import pytest
 from support.running import REPO
 
 from lmms_eval_ad2.cli.main import parser
-from lmms_eval_ad2.options import DeclaredOption, options_of
+from lmms_eval_ad2.core.options import DeclaredOption, options_of
 
 MEASURED: dict[str, Any] = json.loads((REPO / "tests/golden/recordings/resume_rules.json").read_text("utf-8"))["rows"]
 # command -> its tables in the recording, and the prefix of the identity's keys in the file of the folder

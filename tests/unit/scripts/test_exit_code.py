@@ -7,7 +7,7 @@ import sys
 import pytest
 from support.scripts import script
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @pytest.mark.parametrize(

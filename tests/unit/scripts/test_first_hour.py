@@ -10,7 +10,7 @@ import pytest
 from support.scripts import script
 
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.suites.lookup import DEMO, VARIABLE, suite
+from closedloop_plugin.scenarios.suites.lookup import DEMO, VARIABLE, suite
 
 MODELS = ("qwen=qwen2_5_vl,pretrained=Qwen/A,batch_size=8,max_new_tokens=64", "llava=llava_hf,pretrained=llava/B")
 

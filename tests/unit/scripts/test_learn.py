@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from support.scripts import script
 
-from closedloop_plugin.suites.lookup import DEMO, add_routes, suite
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scenarios.suites.lookup import DEMO, add_routes, suite
+from lmms_eval_ad2.core.errors import Ad2Error
 
 learn = script("learn")
 

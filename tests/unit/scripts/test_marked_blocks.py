@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.scripts import script
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def test_blocks_are_inserted_between_their_marker_lines(tmp_path: Path) -> None:

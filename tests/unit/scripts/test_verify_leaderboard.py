@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from closedloop_plugin.agents.driving_prompts import situation
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agents.driving_prompts import situation
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 

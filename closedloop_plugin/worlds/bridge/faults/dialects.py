@@ -12,7 +12,7 @@ from typing import Any
 
 from closedloop_plugin.worlds.bridge.faults.names import near_of
 from closedloop_plugin.worlds.bridge.faults.syntax import SCENIC_2
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 _MODEL = re.compile(r"^model[ \t]+([\w.]+)", re.M)
 _MAP = re.compile(r"""^param\s+map\s*=\s*(?:localPath\()?\s*(["'])(?P<file>[^"'\n]+)\1\s*\)?[ \t]*(?:#.*)?$""", re.M)

@@ -16,7 +16,7 @@ from closedloop_plugin.scenarios.catalogue import HERE
 from closedloop_plugin.worlds.bridge.faults.syntax import frames_of
 from closedloop_plugin.worlds.bridge.params import RESERVED
 from closedloop_plugin.worlds.bridge.rail import Rail
-from lmms_eval_ad2.errors import import_remedy, near_hint
+from lmms_eval_ad2.core.errors import import_remedy, near_hint
 
 _OF_SCENIC = {"debugRender", "use2DMap"}  # parameters that Scenic adds
 LIBRARY = "from closedloop_plugin.scenarios.actions import *"

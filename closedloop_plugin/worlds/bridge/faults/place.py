@@ -16,8 +16,8 @@ from closedloop_plugin.scenarios.known_words import UnknownWord
 from closedloop_plugin.worlds.bridge.faults.dialects import no_map
 from closedloop_plugin.worlds.bridge.faults.names import line_with, message_of
 from closedloop_plugin.worlds.bridge.faults.syntax import decoding_fault, depth_fault, frames_of, syntax_fault
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.numbers import is_number
 
 HOME = Path(__file__).parents[4]  # of our package
 _OF_NUMBERS = {

@@ -15,8 +15,8 @@ from closedloop_plugin.core.state import VEHICLES
 from closedloop_plugin.core.xml_files import FARTHEST_M
 from closedloop_plugin.scenarios.looks import BLUEPRINTS
 from closedloop_plugin.worlds.bridge.faults.place import line_of, of_packages
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.numbers import is_number
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.numbers import is_number
 
 MOST_OBJECTS = 1000  # of a scene: Scenic compares each pair, in each of up to 2,000 attempts
 LARGEST_M = 200.0  # length, width or height of an object

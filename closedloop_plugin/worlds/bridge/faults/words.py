@@ -15,7 +15,7 @@ from closedloop_plugin.scenarios.known_words import DOORS, LAMPS, WHEN, UnknownW
 from closedloop_plugin.worlds.bridge.faults.names import line_with, near_of, shown_behavior
 from closedloop_plugin.worlds.bridge.faults.place import line_of
 from closedloop_plugin.worlds.bridge.params import RESERVED, WEATHER
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 _TEXTS = frozenset({"kind", "side", "meet", "walks_on", "truck", "traffic", "convoy", "self"})  # arguments, no numbers
 _MOVED = "the world sets it at every tick; move the actor by its rail, by actions, or by setPose(x, y, heading, speed)"

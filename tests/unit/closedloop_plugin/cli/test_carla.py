@@ -10,7 +10,7 @@ from support.carla.standin import binary, engine
 
 from closedloop_plugin.carla.servers.record import CarlaServerRecord
 from closedloop_plugin.cli.carla import CarlaUpOptions, server_records
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from closedloop_plugin.core.profiles import PROFILES, profile
 from closedloop_plugin.core.state import Control
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def test_bench2advlm_post_processing() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.core.routes import read_route_file, read_routes, select, wide_gaps
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 GOOD = """<routes><route id="7" town="Town12"><waypoints><position x="1" y="2" z="0"/><position x="1" y="2" z="0"/>
 <position x="3" y="2" z="0"/></waypoints><scenarios><scenario name="S_1" type="ParkingCutIn">

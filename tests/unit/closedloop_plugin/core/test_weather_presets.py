@@ -8,7 +8,7 @@ import pytest
 
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.weather_presets import NAMES, PRESETS, program_weather
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @pytest.mark.integration

@@ -24,7 +24,7 @@ from closedloop_plugin.learn.tokenizer import END
 from closedloop_plugin.learn.train import train
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 SIZE = TinyModelSize(

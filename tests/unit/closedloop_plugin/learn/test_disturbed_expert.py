@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, Observation, RouteCommand
+from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.learn.disturbed_expert import KINDS, DisturbedExpert
 
 EXPERT = Control(steer=0.1, throttle=0.4)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.speaking_expert import SpeakingExpert
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision, Observation, RouteCommand
-from closedloop_plugin.interpreters.parsing.instruction import parse_instruction
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents.speaking_expert import SpeakingExpert
+from closedloop_plugin.driver.interpreters.parsing.instruction import parse_instruction
 from closedloop_plugin.learn.disturbed_speaker import ASIDE, PACES, DisturbedSpeaker
 
 RIGHT = "Keep the speed and turn left."

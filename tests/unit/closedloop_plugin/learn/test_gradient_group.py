@@ -8,7 +8,7 @@ import os
 import pytest
 
 from closedloop_plugin.learn.gradient_group import gradient_group
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 class KillsItsReader:

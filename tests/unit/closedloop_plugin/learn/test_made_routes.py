@@ -17,7 +17,7 @@ from closedloop_plugin.learn.route_weather import drawn_weather
 from closedloop_plugin.learn.training_set import trained_route
 from closedloop_plugin.maps.build import plan_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision, Observation, RouteCommand
+from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.learn.mixed_driver import MixedDriver
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.learn.model_folder import complete_model, new_model
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "model.safetensors.index.json"])

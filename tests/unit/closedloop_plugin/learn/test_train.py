@@ -28,7 +28,7 @@ from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.train import train
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.training_card import TrainedRoute, TrainingSet, read_card
 
 pytestmark = pytest.mark.integration

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from closedloop_plugin.learn.training_file import TrainingFile, TrainingTurn
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 
 def row(image: str = "a.jpg", asked: str = "<image>What?", answer: str = "That.", **more: Any) -> dict[str, Any]:

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from support.driving_rows import ACTIONS, TRAJECTORY, collect, frame
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.driving_prompts import DrivingPrompts
-from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Observation, RouteCommand
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents.driving_prompts import DrivingPrompts
+from closedloop_plugin.driver.agents.model_agent import ModelAgent
+from closedloop_plugin.driver.prompts.texts import texts_of
 from closedloop_plugin.learn.training_rows import BECAUSE, SOURCE
-from closedloop_plugin.prompts.texts import texts_of
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.export import drives
-from lmms_eval_ad2.export.drives import DriveRowSettings, export_drives
-from lmms_eval_ad2.export.training import card_path, check_row_file, set_path
-from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Record
+from lmms_eval_ad2.data.export import drives
+from lmms_eval_ad2.data.export.drives import DriveRowSettings, export_drives
+from lmms_eval_ad2.data.export.training import card_path, check_row_file, set_path
 
 PLAIN = DriveRowSettings(balance=0)
 FRONT = Camera("front", 64, 36, fov=90.0, forward=0.0, right=0.0, up=1.5)

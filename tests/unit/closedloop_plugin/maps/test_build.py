@@ -12,7 +12,7 @@ from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.maps.base import RoadLayout, RoadMap
 from closedloop_plugin.maps.build import plan_for, road_for, waypoint_errors
 from closedloop_plugin.maps.layouts import LAYOUTS
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

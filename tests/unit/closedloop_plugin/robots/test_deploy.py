@@ -19,7 +19,7 @@ from support.robots.sshd import Sshd, sshd
 from closedloop_plugin.robots import deploy
 from closedloop_plugin.robots.onboard.settings import read_settings, read_token
 from closedloop_plugin.robots.vehicles.robot_config import FOLDER, RobotConfig, find_robot
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 TOKEN = bytes(range(32))
 

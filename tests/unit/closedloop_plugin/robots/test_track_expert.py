@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, Observation, RouteCommand
-from closedloop_plugin.interpreters.make import make_interpreter
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.interpreters.make import make_interpreter
 from closedloop_plugin.robots.track_expert import SPEED_SHARES, TrackExpert, words
 
 RULES = make_interpreter("rules", "rules", profile("bench2advlm"))

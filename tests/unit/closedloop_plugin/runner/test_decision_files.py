@@ -21,7 +21,7 @@ from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.store import EpisodeStore
 from closedloop_plugin.runner.task import shard
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 READER = FactoryRecipe("support.closedloop.doubles:Reader")
 

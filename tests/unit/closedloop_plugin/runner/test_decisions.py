@@ -15,7 +15,7 @@ from closedloop_plugin.core.profiles import PROFILES
 from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, InterpretedControl
 from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, most_decisions
 from closedloop_plugin.runner.latency import WAITS, LatencyModel, read_latency
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 B2D, ADVLM = PROFILES["bench2drive"], PROFILES["bench2advlm"]
 AT_20_HZ = replace(ADVLM, hz=20.0)  # a decision every second tick

@@ -11,10 +11,10 @@ import pytest
 from support.closedloop.doubles import RemoteReader, TextFollower
 from support.closedloop.runs import run_into, tasks, worker_config
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Decision, EndReason, EpisodeFault
+from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.early_stop import EarlyStop, RunEndedEarly
 from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions, blank_record
@@ -22,7 +22,7 @@ from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.store import EpisodeStore, read_records
 from closedloop_plugin.runner.unread_replies import UnreadReply
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 READER = FactoryRecipe("support.closedloop.doubles:Reader")
 UNREAD = UnreadReply("101_rep0", 0.5, "no_command", "cng", "turtles", {"action": "turtles"})

@@ -14,7 +14,7 @@ from support.closedloop.runs import tasks, worker_config
 
 from closedloop_plugin.runner import garbage
 from closedloop_plugin.runner.worker import DecisionResponder, drive
-from closedloop_plugin.testing.fake_world import FakeWorld
+from closedloop_plugin.worlds.testing.fake_world import FakeWorld
 
 
 class Cycle:

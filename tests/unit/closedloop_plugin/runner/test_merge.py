@@ -14,7 +14,7 @@ from closedloop_plugin.runner.merge import merge
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import shard
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run, write_run
 
 

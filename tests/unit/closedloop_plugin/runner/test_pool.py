@@ -27,7 +27,7 @@ from closedloop_plugin.runner.pool import PoolLimits, WorldPool, _WorkerHandle
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.runner.world_processes import LocalEngine, LocalProcess, ProcessDeath
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.scheduler import EpisodeScheduler
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def recipe(folder: Path, *servers: str, bad_route: str = "", together: int = 1, **modes: str) -> FactoryRecipe:

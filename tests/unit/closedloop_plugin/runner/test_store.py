@@ -18,7 +18,7 @@ from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner import store as store_module
 from closedloop_plugin.runner.episode import EpisodeResult, blank_record
 from closedloop_plugin.runner.store import EpisodeStore, read_records
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage import journal
 from lmms_eval_ad2.storage.identity import read_run
 

@@ -12,8 +12,8 @@ from support.closedloop.doubles import Reader, RemoteReader, TextFollower
 from support.closedloop.models import decision_request
 from support.closedloop.runs import run_into, tasks, worker_config
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl
+from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.runner.early_stop import RunEndedEarly
 from closedloop_plugin.runner.faults import DriverFailed
 from closedloop_plugin.runner.system_calls import decide, interpret, limited

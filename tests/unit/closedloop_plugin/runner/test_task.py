@@ -7,7 +7,7 @@ from support.closedloop.runs import tasks
 
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed, shard
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def test_an_id_that_would_leave_the_folder_is_refused() -> None:

@@ -11,7 +11,7 @@ from closedloop_plugin.core.routes import select
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.agents import tracking
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import Actor, GroundTruth
+from closedloop_plugin.driver.agents import tracking
 from closedloop_plugin.worlds.base import EpisodeSetup, World
 
 pytestmark = pytest.mark.integration

@@ -20,7 +20,7 @@ from closedloop_plugin.scoring.ability import (
     untested,
 )
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 SIGN = "T_Junction"
 HIT = {"collisions_vehicle": ["x"]}

@@ -23,7 +23,7 @@ from closedloop_plugin.scoring.comfort import (
     share,
 )
 from closedloop_plugin.scoring.metric_log import MetricLog
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 
 def motion(lon=0.0, lat=0.0, rate=0.0, n: int = 20) -> EgoMotion:

@@ -19,8 +19,8 @@ from closedloop_plugin.scoring.measures import MEASURES, ComparedEpisode, signs_
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from closedloop_plugin.scoring.paired_routes import ComparedRun
 from closedloop_plugin.scoring.published import published
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.metrics.intervals import PERCENT, mean_interval, wilson
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.scoring.metrics.intervals import PERCENT, mean_interval, wilson
 
 BRAKES, OVERTAKES, MERGES, GIVES, SIGNS = (
     "HardBreakRoute", "Accident", "HighwayCutIn", "InvadingTurn", "VanillaSignalizedTurnEncounterRedLight",

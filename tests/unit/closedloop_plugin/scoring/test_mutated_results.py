@@ -14,7 +14,7 @@ from support.json_places import places
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.scoring.official import read
 from closedloop_plugin.scoring.summary import summarise
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 MUTATIONS = 400
 WEIRD = [

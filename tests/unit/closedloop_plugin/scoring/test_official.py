@@ -23,7 +23,7 @@ from closedloop_plugin.scoring.official import (
     to_official,
 )
 from closedloop_plugin.scoring.official_record import parse_record
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 
 def test_a_record_is_parsed() -> None:

@@ -13,7 +13,7 @@ from closedloop_plugin.scoring.compare import compare
 from closedloop_plugin.scoring.measures import ComparedEpisode
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from closedloop_plugin.scoring.paired_routes import ComparedRun, pair_routes
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def run_of(

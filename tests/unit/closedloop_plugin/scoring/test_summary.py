@@ -18,7 +18,7 @@ from closedloop_plugin.scoring.efficiency import message
 from closedloop_plugin.scoring.official import from_episode, read
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from closedloop_plugin.scoring.summary import summarise
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 B2D = profile("bench2drive")
 

@@ -21,13 +21,13 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import episode_seed
-from closedloop_plugin.suites.lookup import routes_of
-from closedloop_plugin.suites.programs import INDEX
+from closedloop_plugin.scenarios.suites.lookup import routes_of
+from closedloop_plugin.scenarios.suites.programs import INDEX
 from closedloop_plugin.threats.check import check, programs_of
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.verdict_files import read_verdicts, update_left_out, write_verdicts
 from closedloop_plugin.threats.verdicts import ScenarioDraw, draw_of
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

@@ -15,8 +15,8 @@ from closedloop_plugin.threats.draws import DrawPlan, DrivenDraws, share_of, sur
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.verdicts import NearestActor, ScenarioDraw
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.scoring.metrics.intervals import FRACTION, mean_interval
 
 
 def draw(k: int, outcome: str) -> ScenarioDraw:

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from support.tiers import seeds
 
-from closedloop_plugin.agents.make import cameras_of, make_agent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.driver.agents.make import cameras_of, make_agent
 from closedloop_plugin.runner.assemble import DriverSetup
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.base import InterviewScene, ThreatRequest
 from closedloop_plugin.threats.folder import ThreatFolder
 from closedloop_plugin.threats.generate import GeneratedThreats, ThreatGenerationConfig, generate
@@ -40,7 +40,7 @@ from closedloop_plugin.threats.transcript import (
     ThreatTranscript,
 )
 from closedloop_plugin.threats.verdict_files import read_verdicts, write_verdicts
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 pytestmark = pytest.mark.system
 
@@ -116,7 +116,7 @@ def job_in(folder: Path) -> ThreatGenerationConfig:
 
 def driver_of(cameras: Sequence[Camera], agent: str = "straight") -> DriverSetup:
     """The target that drives; what it "says" is the ScriptedInterviewee's."""
-    recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": agent})
+    recipe = FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", {"spec": agent})
     return DriverSetup(make_agent(agent), agent_recipe=recipe, cameras=tuple(cameras))
 
 
@@ -323,9 +323,9 @@ sys.path[:0] = {paths!r}
 from test_generate import ScriptedFuser, ScriptedInterviewee
 from closedloop_plugin.threats.generate import generate
 import closedloop_plugin.threats.generate as g, closedloop_plugin.threats.rounds as r, test_generate as t
-from closedloop_plugin.agents.make import cameras_of
+from closedloop_plugin.driver.agents.make import cameras_of
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 
 class Slow(ScriptedFuser):
     def make(self, requests):

@@ -12,16 +12,15 @@ import pytest
 from PIL import Image
 from support.threats.threat_requests import ROUTES
 
-from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import GroundTruth, Observation
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agents.make import make_agent
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 from closedloop_plugin.runner.assemble import DriverSetup
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.testing.fake_world import FakeWorld
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats import interview as interviewing
 from closedloop_plugin.threats.base import InterviewScene
 from closedloop_plugin.threats.driven.recorder import moment_indices
@@ -30,7 +29,8 @@ from closedloop_plugin.threats.factories import make_interviewee
 from closedloop_plugin.threats.interview import DrivenRoute, interview
 from closedloop_plugin.threats.transcript import STAGES, StageAnswer, ThreatTranscript
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, WorldError
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from closedloop_plugin.worlds.testing.fake_world import FakeWorld
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
@@ -80,7 +80,7 @@ class RecordingInterviewee:
 
 
 def drives_in(folder: Path, world: FactoryRecipe = FAKE, agent: str = "straight") -> TargetDrives:
-    recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": agent})
+    recipe = FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", {"spec": agent})
     driver = DriverSetup(make_agent(agent), agent_recipe=recipe, cameras=CAMERAS)
     return TargetDrives(
         folder=folder, suite=suite("demo"), driver=driver, world=world, profile=RULES, seed=1,

@@ -23,7 +23,7 @@ from closedloop_plugin.threats.verdicts import (
     verdict_of,
 )
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 
 RULES = profile("bench2advlm")
 

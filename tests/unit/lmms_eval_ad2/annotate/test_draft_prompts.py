@@ -21,8 +21,8 @@ from lmms_eval_ad2.annotate import draft_prompts, preannotation
 from lmms_eval_ad2.annotate.folder import open_folder
 from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import BilingualText
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 SCENE = {"objects": [{"category": "vehicle", "text": "A bus ahead."}], "answer": "A quiet street."}

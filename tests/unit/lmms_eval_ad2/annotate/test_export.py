@@ -10,9 +10,9 @@ from support.annotate.folders import chain_record, choice_record, keep_all, make
 
 from lmms_eval_ad2.annotate.export import export
 from lmms_eval_ad2.annotate.project import AnnotationProject
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.data.releases.record_rows import open_records
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import BilingualText, Record
 
 
 def exported(project: AnnotationProject, tmp_path: Path, **options: str) -> tuple[list[Record], dict[str, int]]:

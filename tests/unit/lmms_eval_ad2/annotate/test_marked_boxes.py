@@ -9,7 +9,7 @@ import pytest
 
 from lmms_eval_ad2.annotate import marked_boxes
 from lmms_eval_ad2.annotate.marked_boxes import MarkedBox, is_crowded, select, selection_note
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 
 
 def square(number: int, x: float, side: float, category: str = "bus", crowd: bool = False) -> MarkedBox:

@@ -10,8 +10,8 @@ from support.annotate.folders import chain_record, choice_record, keep_all, make
 from lmms_eval_ad2.annotate import preannotation
 from lmms_eval_ad2.annotate.folder import open_folder
 from lmms_eval_ad2.annotate.project import AnnotationProject
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import BilingualText
 
 
 def test_verdict_follows_edits_and_choices(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from lmms_eval_ad2.annotate.project import AnnotationProject, QuestionCheckProje
 from lmms_eval_ad2.annotate.question_check import make_check, sampled
 from lmms_eval_ad2.annotate.sources import AnnotationRequest, open_or_make
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import BilingualText, Record
 
 TASKS = {"perception": 40, "planning": 30, "prediction": 30}
 

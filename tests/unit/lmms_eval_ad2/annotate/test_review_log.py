@@ -19,7 +19,7 @@ from support.tiers import seeds
 
 from lmms_eval_ad2.annotate.actions import fault, reviewer_name
 from lmms_eval_ad2.annotate.review_log import ReviewLog
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 VALUE = {"verdict": "keep", "name": "", "question": "", "text": "A dog."}
 

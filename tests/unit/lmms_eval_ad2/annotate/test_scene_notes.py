@@ -13,7 +13,7 @@ from lmms_eval_ad2.annotate import draft_prompts, preannotation
 from lmms_eval_ad2.annotate.folder import AnnotationFolder, open_folder
 from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.annotate.scene_notes import SceneNotes
-from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
+from lmms_eval_ad2.core.records import BilingualText, Record, VisualPrompt
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 SCENE = {"objects": [{"category": "vehicle", "text": "A bus ahead."}], "answer": "A quiet street."}

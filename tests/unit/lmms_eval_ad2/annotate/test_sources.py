@@ -11,8 +11,8 @@ from support.annotate.folders import SIZE, chain_record, text_record
 
 from lmms_eval_ad2.annotate.record_images import rendered
 from lmms_eval_ad2.annotate.sources import AnnotationRequest, open_or_make
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.data import home as data_home
-from lmms_eval_ad2.errors import Ad2Error, DataError
 
 
 @pytest.fixture

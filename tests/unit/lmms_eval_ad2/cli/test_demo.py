@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lmms_eval_ad2.cli import demo
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def printing(text: str, code: int) -> Callable[..., Any]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.data.home import import_release, writer
 from lmms_eval_ad2.data.home import parts as parts_module
 from lmms_eval_ad2.data.home.dataset import load_dataset
-from lmms_eval_ad2.errors import DataError
 
 GOOD: dict[str, Any] = {"id": "1", "benchmark": "b", "images": ["a.jpg"], "question": "q", "answer": "a"}
 

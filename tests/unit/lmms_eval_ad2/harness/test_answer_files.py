@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.coda_data import answer_rows, images, import_coda, write_answers
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness.answer_files import JoinedAnswers, join_answers, score_answers, task_of
 from lmms_eval_ad2.judge import make_judge
 from lmms_eval_ad2.scoring.result_files import read_samples, read_summary

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from support.builders import chain, record
 
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Lang, ReasoningStep, Record
 from lmms_eval_ad2.data.home import open_dataset, write_dataset
 from lmms_eval_ad2.harness import task_data
 from lmms_eval_ad2.harness.askable import has_askable
-from lmms_eval_ad2.records import AnswerOption, BilingualText, Lang, ReasoningStep, Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 ENGLISH, CHINESE = BilingualText("Is there a truck?"), BilingualText(zh="有卡车吗？")

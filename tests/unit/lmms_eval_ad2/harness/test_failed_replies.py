@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.records import Unparsed
 from lmms_eval_ad2.harness.failed_replies import NO_TEXT, marked
 from lmms_eval_ad2.llm.completion import NoCompletion
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Unparsed
 
 
 def completion(body: dict[str, Any]) -> Any:

@@ -230,7 +230,7 @@ def test_async_endpoint_is_called_once_and_answers_are_stored_on_arrival(tasks: 
 
 
 def test_a_broken_image_affects_its_own_sample_only(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from lmms_eval_ad2.errors import DataError
+    from lmms_eval_ad2.core.errors import DataError
     from lmms_eval_ad2.parsing import failure_reason
 
     class UnreadableImage(Model):

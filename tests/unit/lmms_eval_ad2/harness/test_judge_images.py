@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from support.prompt_records import coda
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.harness.judge_images import with_images
 from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
 from lmms_eval_ad2.prompts.visual import render

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from support.builders import record
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness import task_data
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach, read_lines
 from lmms_eval_ad2.parsing import failure_reason

@@ -73,7 +73,7 @@ def test_every_round_shows_the_image_with_the_mark_of_its_step(requests: list[An
 
     from PIL import Image
 
-    from lmms_eval_ad2.records import VisualPrompt
+    from lmms_eval_ad2.core.records import VisualPrompt
 
     Image.new("RGB", (100, 50)).save(tmp_path / "a.png")
     first = replace(RECORDS[0], images=("a.png",))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness import run
 from lmms_eval_ad2.harness.run import EvaluationRun, _both_versions, _import_fault, _own_tasks
 from lmms_eval_ad2.harness.run_identity import identity, redact, versions

@@ -7,12 +7,12 @@ from support.collected import example_rows, write_collection
 
 from closedloop_plugin.learn.questions.collection import label_folder
 from closedloop_plugin.learn.questions.families import FAMILIES
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases.world import TASKS
 from lmms_eval_ad2.harness.task_files import groups, task_files
 from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
 from lmms_eval_ad2.judge.base import JudgeRating
 from lmms_eval_ad2.prompts.task_prompt import can_ask, prompt_text
-from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.chance import LARGEST_COUNT, chance_value
 from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
 from lmms_eval_ad2.scoring.reference_pools import ReferencePools

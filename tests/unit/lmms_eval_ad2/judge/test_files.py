@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge import JudgeItem, JudgeRating, files
 from lmms_eval_ad2.judge.agreement import HumanVotes
-from lmms_eval_ad2.records import Unscored
 
 
 def write(path: Path, *rows: Any) -> Path:

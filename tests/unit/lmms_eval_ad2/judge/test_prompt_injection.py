@@ -7,8 +7,8 @@ import re
 import pytest
 from support.judging import judge_for
 
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge import JudgeItem, JudgeRating
-from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
 

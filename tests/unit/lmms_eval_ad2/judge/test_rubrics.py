@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.snapshots import snapshot
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.judge import JudgeItem
 from lmms_eval_ad2.judge.rubric_files import load
 from lmms_eval_ad2.judge.rubrics import RUBRICS, Rubric, packaged

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.coda_checkout import write_checkout
 
-from lmms_eval_ad2.coda_checkout import judge_prompt
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.data.coda_checkout import judge_prompt
 from lmms_eval_ad2.judge import JudgeItem
 from lmms_eval_ad2.judge.rubric_files import load
 from lmms_eval_ad2.judge.rubrics import packaged

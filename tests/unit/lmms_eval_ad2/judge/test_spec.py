@@ -10,8 +10,8 @@ import yaml
 from support.coda_checkout import write_checkout
 from support.running import REPO
 
-from lmms_eval_ad2.coda_checkout import judge_prompt
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.data.coda_checkout import judge_prompt
 from lmms_eval_ad2.judge import JudgeItem, backend_of, check_judge, make_judge
 from lmms_eval_ad2.judge.backends.llm import LLMJudge
 from lmms_eval_ad2.judge.rubrics import packaged

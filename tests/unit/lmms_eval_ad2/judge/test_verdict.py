@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge import verdict
-from lmms_eval_ad2.records import Unscored
 
 
 def strict(reply: str, finish: str | None = "stop") -> float | str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.agents.endpoint import EndpointModel
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.driver.agents.endpoint import EndpointModel
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.judge.spec import build, read
 from lmms_eval_ad2.llm.base_urls import checked_urls, split_urls
 from lmms_eval_ad2.llm.client import EndpointConfig

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm import batch
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure

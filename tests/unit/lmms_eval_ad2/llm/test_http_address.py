@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm.client import ChatClient, EndpointConfig
 from lmms_eval_ad2.llm.http_address import HttpAddress
 

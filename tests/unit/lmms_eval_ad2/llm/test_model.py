@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm.model import LanguageModel, json_schema, read_model
 
 

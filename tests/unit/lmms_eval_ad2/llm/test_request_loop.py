@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from aiohttp import web_protocol
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm import batch, request_loop
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.server_balancer import RequestRateLimiter

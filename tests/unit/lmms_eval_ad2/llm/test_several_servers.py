@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.running import refusing_port
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm import batch, server_choice
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.session import RequestUsage

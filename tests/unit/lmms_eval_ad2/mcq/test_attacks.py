@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from support.mcq.choices import choice
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.mcq.attacks import ATTACKS, attacks, kind_of, similarities
-from lmms_eval_ad2.records import Record
 
 
 def accuracy(records: list[Record], name: str, part: str = "all") -> float:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.mcq.choices import choice
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.mcq import biases
 from lmms_eval_ad2.mcq.chance import ChanceComparison, against_chance
-from lmms_eval_ad2.records import Record
 
 
 def test_against_chance_exact() -> None:

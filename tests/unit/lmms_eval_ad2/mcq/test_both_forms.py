@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.data.releases.ad2_bench import records_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, Distractor, OpenQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.both_forms import add_options
 from lmms_eval_ad2.scoring.score_columns import suited_form

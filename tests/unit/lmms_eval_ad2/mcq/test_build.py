@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from support.mcq.building import FakeMaker, a_job, a_record, made, rejecting, rows_of, write_records
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import VisualPrompt
 from lmms_eval_ad2.data.home import import_release
-from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.build import build
 from lmms_eval_ad2.mcq.output_files import summed
-from lmms_eval_ad2.records import VisualPrompt
 
 
 @pytest.fixture

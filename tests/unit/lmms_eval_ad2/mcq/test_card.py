@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.snapshots import snapshot
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.mcq.card import CardCounts, card, markdown
 from lmms_eval_ad2.storage.code_state import code_label
 

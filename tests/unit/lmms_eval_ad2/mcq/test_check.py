@@ -10,10 +10,10 @@ import pytest
 from support.mcq.choices import choice, row
 
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.data.home import import_release
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq import check
-from lmms_eval_ad2.records import BilingualText, Record
 
 FAIR = [
     choice("q0", "What is ahead?", "A red car.", ["A blue bus.", "A tall van.", "A long tram."], at=0, cluster="s0"),

@@ -10,10 +10,11 @@ import pytest
 from support.mcq.building import a_question, made
 from support.mcq.questions import question
 
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import BilingualText
 from lmms_eval_ad2.data.releases.autodrive_qa import KEY_OBJECTS, record_of
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.mcq.base import OpenQuestion
 from lmms_eval_ad2.mcq.check import as_question
@@ -23,7 +24,6 @@ from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts, QuestionPrompts
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.survey import load, survey
 from lmms_eval_ad2.prompts.views import named_cameras, shown
-from lmms_eval_ad2.records import BilingualText
 
 BOX = [600, 300, 680.5, 421]
 VAN = {

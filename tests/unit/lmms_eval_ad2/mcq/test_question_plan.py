@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.mcq.entries import FRAME, REAL, SCENE, survey_of
 from support.tiers import examples
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.mcq.question_plan import PAPER_MIX, PAPER_TASKS, QuestionPlan, parse_shares, plan
 from lmms_eval_ad2.mcq.shares import apportion, continuous_table, integer_table, level
 from lmms_eval_ad2.mcq.taxonomy import TASKS

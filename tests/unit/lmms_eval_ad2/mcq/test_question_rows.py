@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from support.mcq.building import a_question, made
 
+from lmms_eval_ad2.core.records import BilingualText
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, record_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.question_rows import reference, row_fault, row_of
-from lmms_eval_ad2.records import BilingualText
 
 GIVEN = {"seed": 7, "maker": "fake", "kind": "all", "split": "train"}
 

@@ -13,12 +13,12 @@ from PIL import Image
 from support.mcq.questions import question
 from support.snapshots import snapshot
 
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import VisualPrompt
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
-from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
 from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts, QuestionPrompts, RolePrompt, pictures
-from lmms_eval_ad2.records import VisualPrompt
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 IMAGES = (DataUrlImage("front", "0" * 64, "data:,"), DataUrlImage("", "1" * 64, "data:,"))

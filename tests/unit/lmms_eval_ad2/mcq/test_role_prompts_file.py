@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.mcq.role_prompts import SLOTS, McqPromptTexts
 
 

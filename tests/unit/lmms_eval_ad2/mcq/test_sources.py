@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from support.mcq.building import a_record, write_records
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 from lmms_eval_ad2.data.home import import_release, write_dataset
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
-from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.mcq.sources import NAMES, check_names, open_source
 from lmms_eval_ad2.mcq.survey import load, survey
-from lmms_eval_ad2.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 
 def rows(tmp_path: Path, *changes: dict[str, Any]) -> Path:

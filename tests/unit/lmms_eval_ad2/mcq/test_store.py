@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.disk import files_of_at_most
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.mcq.store import QuestionStore, transcript_path, write_lines
 
 SETTINGS = {"seed": 0, "maker": {"model": "m", "n": 6}}

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from support.mcq.building import a_record, write_records
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.mcq.sources import QuestionSource, open_source
 from lmms_eval_ad2.mcq.survey import frame_of, load, survey
-from lmms_eval_ad2.records import BilingualText, Record
 
 
 def source(records: Iterable[Record], name: str = "records", root: Path = Path("/images")) -> QuestionSource:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmms_eval_ad2.core.records import FORMS, AnswerOption, BilingualText, Record
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.taxonomy import SUBTASKS, TASK_OF, answer_text, classify, masked
-from lmms_eval_ad2.records import FORMS, AnswerOption, BilingualText, Record
 
 # DriveLM's question forms by their beginnings (a tag stands for an object), in the layer that has them.
 DRIVELM = {

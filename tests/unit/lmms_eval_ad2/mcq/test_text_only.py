@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from support.mcq.choices import choice
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.model import LanguageModel, read_model
 from lmms_eval_ad2.mcq.rating import rate

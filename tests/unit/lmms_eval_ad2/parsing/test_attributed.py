@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.parsing.attributed import without_attributed
-from lmms_eval_ad2.records import Answer, Unparsed
 
 ENGLISH = [
     "My friend says yes.",

@@ -6,8 +6,8 @@ import json
 import re
 from pathlib import Path
 
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Answer, Unparsed
 
 _OPTION = re.compile(r"\b([A-D])\. (.*?)(?= [A-D]\. |$)")
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.records import SIDES, YES_NO, Answer, Unparsed
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import SIDES, YES_NO, Answer, Unparsed
 
 ROWS: list[dict[str, Any]] = [
     json.loads(line) for line in (Path(__file__).parent / "exams" / "exam_a.jsonl").read_text("utf-8").splitlines()

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from lmms_eval_ad2.coordinates import FRAMES
+from lmms_eval_ad2.core.coordinates import FRAMES
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing import REASONS, parse
-from lmms_eval_ad2.records import Answer, Unparsed
 
 SIZE = (1600, 900)
 

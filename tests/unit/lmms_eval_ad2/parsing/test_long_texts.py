@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.records import FORMS, SIDES, Answer, Form, Unparsed
 from lmms_eval_ad2.parsing import LONGEST, parse
-from lmms_eval_ad2.records import FORMS, SIDES, Answer, Form, Unparsed
 
 pytestmark = pytest.mark.integration
 

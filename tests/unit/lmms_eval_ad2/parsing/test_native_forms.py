@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lmms_eval_ad2.coordinates import FRAMES
+from lmms_eval_ad2.core.coordinates import FRAMES
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Answer, Unparsed
 
 SIZE = (1600, 900)
 BOX = (400.0, 225.0, 800.0, 675.0)  # 250, 250, 500, 750 of a thousand

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.parsing.normalise import plain
 from lmms_eval_ad2.parsing.wrappers import unwrap
-from lmms_eval_ad2.records import Answer, Unparsed
 
 
 def test_letters_default_to_the_options_and_then_to_a_to_f() -> None:

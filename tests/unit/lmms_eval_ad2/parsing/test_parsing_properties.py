@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
+from lmms_eval_ad2.core.records import FORMS, Answer, Form, Unparsed
 from lmms_eval_ad2.parsing import FAILURES, REASONS, failure_reason, parse
-from lmms_eval_ad2.records import FORMS, Answer, Form, Unparsed
 
 PIECES = (
     *(

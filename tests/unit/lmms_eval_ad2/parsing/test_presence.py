@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lmms_eval_ad2.core.records import SIDES, Answer
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import SIDES, Answer
 
 STATEMENTS = [
     ("Is there a bus in the scene?", "Yes.", "yes"),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Answer, Unparsed
 
 OPTIONS = {"A": "Turn right", "B": "Drive backward", "C": "Going ahead", "D": "Turn left"}
 ENGLISH = [

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from lmms_eval_ad2.core.records import Answer, Unparsed
 from lmms_eval_ad2.parsing import REASONS, parse
-from lmms_eval_ad2.records import Answer, Unparsed
 
 TABLE: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("tricky_answers.yaml").read_text("utf-8"))
 

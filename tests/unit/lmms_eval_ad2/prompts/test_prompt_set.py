@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from support.coda_checkout import QUESTIONS, write_checkout
 from support.prompt_records import ad2, choice, coda
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Answer
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.prompts.prompt_set import SLOTS, PromptSet
 from lmms_eval_ad2.prompts.text import build
-from lmms_eval_ad2.records import Answer
 
 
 def write(folder: Path, text: str) -> Path:

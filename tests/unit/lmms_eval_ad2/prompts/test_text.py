@@ -11,9 +11,9 @@ import pytest
 from support.prompt_records import SIX, ad2, chain, choice, coda, mcq
 from support.snapshots import snapshot
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import BilingualText, VisualPrompt
 from lmms_eval_ad2.prompts.text import build, build_round, can_ask
-from lmms_eval_ad2.records import BilingualText, VisualPrompt
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 TAGGED = "What will <c1,CAM_BACK,1088.3,497.5> do?"

@@ -11,12 +11,12 @@ import pytest
 from PIL import Image, ImageDraw, ImageFile, ImageOps
 from support.prompt_records import SIX, ad2, coda, mcq
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import BilingualText, ReasoningStep, VisualPrompt
 from lmms_eval_ad2.prompts.task_prompt import can_ask
 from lmms_eval_ad2.prompts.text import build, build_round
 from lmms_eval_ad2.prompts.views import shown
 from lmms_eval_ad2.prompts.visual import effective_mark, render
-from lmms_eval_ad2.records import BilingualText, ReasoningStep, VisualPrompt
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 RED, BLACK = (255, 0, 0), (0, 0, 0)

@@ -9,8 +9,8 @@ from typing import Any
 from support.make_runs import cell, summary, task, write_run
 
 from lmms_eval_ad2 import report
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.judge.backends.lexical import rouge_l, tokens
-from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.floors import MEANING, missing_floors, with_floors
 

@@ -13,7 +13,7 @@ from support.make_runs import cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report import one_sample
 from lmms_eval_ad2.report.sample_pictures import ANSWER, REFERENCE, pictures
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.make_runs import cell, summary, task, write_run
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.report import load, published
 from lmms_eval_ad2.report.grid import grids
 from lmms_eval_ad2.report.table_layouts import AD2_PARTS, TABLE_LAYOUTS

@@ -10,7 +10,7 @@ import pytest
 from support.make_runs import cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.compare import compare, compare_sets, render

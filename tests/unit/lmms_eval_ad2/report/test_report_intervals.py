@@ -10,12 +10,12 @@ import pytest
 from support.make_runs import cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.metrics.intervals import METHOD
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.report import cell_text, compare, tables
 from lmms_eval_ad2.report.page import report_page
 from lmms_eval_ad2.report.runs import ScoreCell
 from lmms_eval_ad2.report.table_rows import mean
+from lmms_eval_ad2.scoring.metrics.intervals import METHOD
 
 
 def run_of(folder: Path, score: dict[str, Any], label: str = "toy-7b", **more: Any) -> list[report.RunSummary]:

@@ -11,7 +11,7 @@ import pytest
 from support.make_runs import ad2_tasks, cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.runs import sample_rows
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.mcq.records import question
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.scoring.pipeline import summarise
 from lmms_eval_ad2.scoring.rotation import ROTATED, rotations
 from lmms_eval_ad2.scoring.sample import score_sample

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.mcq.records import DOMAIN, LOGIC, SENSOR, question
 
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.scoring.distractors import kind_table, provenance
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary

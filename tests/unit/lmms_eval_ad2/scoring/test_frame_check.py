@@ -11,14 +11,14 @@ import pytest
 from support.builders import BASE, record
 
 from lmms_eval_ad2.cli import rescore
-from lmms_eval_ad2.coordinates import FRAMES, InputResizing
-from lmms_eval_ad2.coordinates.misfit import misfit_warnings
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.coordinates import FRAMES, InputResizing
+from lmms_eval_ad2.core.coordinates.misfit import misfit_warnings
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.harness.task_files import variant_of
-from lmms_eval_ad2.metrics.typed_answers import iou
-from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.scoring import pipeline, result_files
 from lmms_eval_ad2.scoring.frame_check import FrameCheck
+from lmms_eval_ad2.scoring.metrics.typed_answers import iou
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

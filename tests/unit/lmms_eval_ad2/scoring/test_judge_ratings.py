@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from support.builders import BASE, chain, record
 
+from lmms_eval_ad2.core.records import BilingualText, Unscored
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
-from lmms_eval_ad2.records import BilingualText, Unscored
 from lmms_eval_ad2.scoring import judge_ratings
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support.builders import chain, record
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import BilingualText, Record, Unscored
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
-from lmms_eval_ad2.records import BilingualText, Record, Unscored
 from lmms_eval_ad2.scoring import judge_ratings, pipeline
 from lmms_eval_ad2.scoring.merge import SavedMarks
 from lmms_eval_ad2.scoring.result_files import read_samples

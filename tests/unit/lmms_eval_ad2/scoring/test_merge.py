@@ -11,8 +11,8 @@ import pytest
 from support.builders import BASE, boxed, chain, record
 
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.report import load
 from lmms_eval_ad2.scoring.merge import merge_shards
 from lmms_eval_ad2.scoring.pipeline import score_task
@@ -20,7 +20,7 @@ from lmms_eval_ad2.scoring.result_files import SELECTED, read_summary, write_sum
 from lmms_eval_ad2.scoring.rotation import rotations
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
-from lmms_eval_ad2.shards import SHARDS, RunShard
+from lmms_eval_ad2.storage.shards import SHARDS, RunShard
 from lmms_eval_ad2.testing.fake_judge import FakeJudge
 
 OF = 3

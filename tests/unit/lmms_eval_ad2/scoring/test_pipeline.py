@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from support.builders import BASE, boxed, chain, record
 
+from lmms_eval_ad2.core.records import BilingualText, Unscored
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
-from lmms_eval_ad2.metrics.caption import CorpusScore
-from lmms_eval_ad2.records import BilingualText, Unscored
 from lmms_eval_ad2.scoring import judge_ratings, pipeline
+from lmms_eval_ad2.scoring.metrics.caption import CorpusScore
 from lmms_eval_ad2.scoring.pipeline import summarise as summarise_lines
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from support.builders import record
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText
 from lmms_eval_ad2.judge.base import Judge
-from lmms_eval_ad2.records import AnswerOption, BilingualText
 from lmms_eval_ad2.report.summary_fields import SummaryReader
 from lmms_eval_ad2.scoring import pipeline
 from lmms_eval_ad2.scoring.replies import reply_record

@@ -7,8 +7,8 @@ import json
 import pytest
 from support.builders import BASE, boxed, chain, record
 
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import AnswerOption, BilingualText
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

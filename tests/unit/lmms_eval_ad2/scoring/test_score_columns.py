@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.builders import record
 
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import BilingualText
 from lmms_eval_ad2.scoring.pipeline import summarise
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from support.builders import chain, record
 
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.records import LANGS, AnswerOption, BilingualText, Record
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import LANGS, AnswerOption, BilingualText, Record
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.score_columns import subtasks, suited_form
 from lmms_eval_ad2.scoring.variant import TaskVariant

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.disk import files_of_at_most
 from support.tiers import examples
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage import journal, lock
 from lmms_eval_ad2.storage.files import DISK_FULL
 from lmms_eval_ad2.storage.journal import BrokenLine, JournalFile, JournalLine, has_lines, parse_object, read, scan

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage import lock
 from lmms_eval_ad2.storage.lock import lock_folder, lock_in_turn, try_lock, unlock, wait_for_lock
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage import training_card
 from lmms_eval_ad2.storage.local_weights import local_weights
 from lmms_eval_ad2.storage.training_card import (

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.untrusted_json import DEEPEST, BoundedReader, NestingScanner, lines, load, parse, read_bytes
 
 TEXT = st.text(alphabet='a"\\[]{},:é\n', max_size=6)

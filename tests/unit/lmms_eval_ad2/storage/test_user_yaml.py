@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from closedloop_plugin.audit.result_list import read_list
 from closedloop_plugin.robots.vehicles.robot_config import read_robot
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scoring.audit.result_list import read_list
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness.task_files import included
 from lmms_eval_ad2.judge.rubric_files import load
 from lmms_eval_ad2.judge.spec import read

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.carla.maps.from_server import address, fetch_town
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @contextmanager

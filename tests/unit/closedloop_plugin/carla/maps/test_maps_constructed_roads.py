@@ -16,7 +16,7 @@ from closedloop_plugin.carla.maps.trace import a_star
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import DrivingSurface
 from closedloop_plugin.maps.base import RoadMap
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 carla = pytest.importorskip("carla")
 

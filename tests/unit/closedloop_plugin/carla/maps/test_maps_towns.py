@@ -24,7 +24,7 @@ from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.maps.build import waypoint_errors
 from closedloop_plugin.maps.plan import TOWN_LIMIT
 from closedloop_plugin.maps.towns.town_road import town_road
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

@@ -14,7 +14,7 @@ import pytest
 from support.carla.standin import free_ports, until
 
 from closedloop_plugin.carla.servers import processes
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

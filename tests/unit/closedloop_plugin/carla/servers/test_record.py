@@ -13,7 +13,7 @@ from support.tiers import examples
 
 from closedloop_plugin.carla.servers import record
 from closedloop_plugin.carla.servers.record import COMPOSE_FILE, CarlaServerRecord
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 TOKEN = "0123456789abcdef" * 2
 PLAIN = CarlaServerRecord(

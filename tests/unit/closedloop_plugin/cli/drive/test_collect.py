@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.cli.drive.collect import CollectOptions
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.options import add_options, read_options
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import add_options, read_options
 
 
 def options(*words: str) -> CollectOptions:

@@ -11,7 +11,7 @@ from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
 
-FAKE = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
+FAKE = ("--world", "closedloop_plugin.worlds.testing.fake_world:FakeWorld")
 
 
 def dry(*words: object, rc: int = 0) -> None:

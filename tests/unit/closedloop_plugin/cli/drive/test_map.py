@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.cli.drive import map as map_command
-from closedloop_plugin.suites import lookup as suites
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scenarios.suites import lookup as suites
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @pytest.mark.parametrize("name", ["demo", str(suites.DEMO)])

@@ -13,12 +13,12 @@ from PIL import Image
 from support.closedloop.models import FakeModel, observation
 from support.closedloop.run_folders import record
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.cached_model import CachedModel
-from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl
-from closedloop_plugin.interpreters.rules import RuleInterpreter
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents.cached_model import CachedModel
+from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
+from closedloop_plugin.driver.interpreters.rules import RuleInterpreter
 from closedloop_plugin.runner.decision_files import DecisionFiles
 from closedloop_plugin.runner.decision_log import DecisionLog
 from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision

@@ -10,7 +10,7 @@ from support.closedloop.run_folders import record, run_folder
 from support.closedloop.scored import raw, write
 
 from closedloop_plugin.cli.drive.results import find, is_drive_run, is_results, read_results, short_names
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.training_card import SET_FILE
 
 

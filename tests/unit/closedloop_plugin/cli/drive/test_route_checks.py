@@ -13,8 +13,8 @@ from closedloop_plugin.cli.drive.score import left_out_of
 from closedloop_plugin.cli.drive.selection import left_out_note, suite_subject
 from closedloop_plugin.core.routes import Route, RouteScenario, read_routes
 from closedloop_plugin.runner.assemble import _selection_json
-from closedloop_plugin.suites.lookup import Suite
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scenarios.suites.lookup import Suite
+from lmms_eval_ad2.core.errors import Ad2Error
 
 ZIGZAG = ((0, 0), (20, 0), (1, 0), (21, 0), (2, 0))
 ROUTE = '<route id="{}" town="Town99"><waypoints>{}</waypoints><scenarios>{}</scenarios></route>'

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.cli.drive import routes
-from closedloop_plugin.suites.lookup import suite
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.scenarios.suites.lookup import suite
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def drive(*arguments: object) -> int:

@@ -12,16 +12,16 @@ import pytest
 from support.closedloop.models import FakeModel
 from support.closedloop.scored import episode
 
-from closedloop_plugin.agents import make
-from closedloop_plugin.agents.model_backend import ModelQuestion
 from closedloop_plugin.cli.drive import routes, run
 from closedloop_plugin.cli.drive.selection import without_act, without_way
+from closedloop_plugin.driver.agents import make
+from closedloop_plugin.driver.agents.model_backend import ModelQuestion
 from closedloop_plugin.runner.store import read_records
 from lmms_eval_ad2.cli import merge
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run
 
-FAKE = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
+FAKE = ("--world", "closedloop_plugin.worlds.testing.fake_world:FakeWorld")
 SPEAKING = ("--agent", "speaking-expert")
 
 
@@ -121,7 +121,9 @@ def test_a_slow_system_sees_the_front_camera_behind_the_speaking_expert(
         seen.extend(image.shape for image in question.images)
         return '{"throttle": 0.4, "steer": 0.0, "brake": 0.0}'
 
-    monkeypatch.setattr("closedloop_plugin.interpreters.make.make_backend", lambda *args, **more: FakeModel(answer))
+    monkeypatch.setattr(
+        "closedloop_plugin.driver.interpreters.make.make_backend", lambda *args, **more: FakeModel(answer)
+    )
     arguments = ("run", "--suite", "demo", *SPEAKING, "--interpreter", "lmms:fake", "--out", tmp_path / "o", *FAKE)
     with pytest.raises(Ad2Error, match="--camera would have no effect"):
         ad2_drive(*arguments, "--camera", "surround")

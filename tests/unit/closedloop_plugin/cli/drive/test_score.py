@@ -10,9 +10,9 @@ from support.closedloop.crossing_town import WIDTH, crossing_town
 from support.closedloop.scored import episode, raw, write
 
 from closedloop_plugin.core.state import Actor, ActorKind, GroundTruth
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.scoring.metric_log import MetricLog
 from closedloop_plugin.scoring.official import to_official
-from closedloop_plugin.suites.lookup import suite
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.storage.files import file_sha256
 from lmms_eval_ad2.storage.identity import write_run

@@ -9,7 +9,7 @@ import pytest
 from support.closedloop.runs import SUITE
 
 from closedloop_plugin.cli.drive.selection import towns_of
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def test_the_towns_of_a_run_are_those_of_its_suite_not_of_the_selected_routes(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from PIL import Image
 from support.closedloop.rides import picture, ride, road
 
 from closedloop_plugin.cli.drive import show as command
-from closedloop_plugin.show.episode_track import parse_track
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.report.episode_track import parse_track
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def show(*argv: str) -> int:

@@ -18,12 +18,12 @@ from closedloop_plugin.cli.drive.training_data import NOT_NAMED, selected, train
 from closedloop_plugin.learn.training_set import trained_route
 from closedloop_plugin.runner.merge import merge
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.sections import render
 from lmms_eval_ad2.storage.identity import read_run
 from lmms_eval_ad2.storage.training_card import TrainedRoute, TrainingSet, write_card
 
-FAKE_WORLD = "closedloop_plugin.testing.fake_world:FakeWorld"
+FAKE_WORLD = "closedloop_plugin.worlds.testing.fake_world:FakeWorld"
 AGENT = """
 from closedloop_plugin.core.state import Control, Decision
 

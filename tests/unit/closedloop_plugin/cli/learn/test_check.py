@@ -13,9 +13,9 @@ from support.training_sets import MCQ, mcq, picture, store
 
 from closedloop_plugin.cli.learn import check
 from closedloop_plugin.learn.training_set import collection_set, read_training, write_collection_set
-from closedloop_plugin.suites.lookup import DEMO
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.export.training import ExportSettings, export
+from closedloop_plugin.scenarios.suites.lookup import DEMO
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.data.export.training import ExportSettings, export
 from lmms_eval_ad2.storage.training_card import write_card
 
 

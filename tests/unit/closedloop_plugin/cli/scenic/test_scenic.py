@@ -11,7 +11,7 @@ from closedloop_plugin.cli.scenic.check import ScenicCheckOptions
 from closedloop_plugin.cli.scenic.check import run as check
 from closedloop_plugin.cli.scenic.new import ScenicNewOptions
 from closedloop_plugin.cli.scenic.new import run as new
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def test_a_new_program_is_checked_and_drawn(tmp_path: Path, capsys: pytest.Captu
 def test_a_new_program_on_a_map_plays_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from closedloop_plugin.maps.base import RoadLayout
     from closedloop_plugin.maps.build import road_for
-    from closedloop_plugin.suites.lookup import routes_of
+    from closedloop_plugin.scenarios.suites.lookup import routes_of
 
     road = road_for(routes_of("demo")[0], RoadLayout(), folder=tmp_path)
     assert new(ScenicNewOptions(name="street", map=road.file)) == 0

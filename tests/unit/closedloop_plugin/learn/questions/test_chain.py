@@ -8,7 +8,7 @@ import pytest
 from support.collected import UNSEEN, actor, asker, signal
 
 from closedloop_plugin.learn.questions.chain import chain
-from lmms_eval_ad2.records import Lang
+from lmms_eval_ad2.core.records import Lang
 
 BRAKING = {"acceleration": -3.0, "action": "Brake and go straight."}
 CROSSING = [[12.0, 5.0 - k] for k in range(1, 7)]

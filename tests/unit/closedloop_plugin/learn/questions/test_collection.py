@@ -15,10 +15,10 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.learn.questions.collection import frames_of, label_folder, with_what_follows
 from closedloop_plugin.learn.questions.families import FAMILIES
 from closedloop_plugin.learn.questions.seen_frame import SHOWN_PIXELS
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home import import_release, open_dataset
 from lmms_eval_ad2.data.home.record_check import record_fault
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Record
 
 
 @pytest.fixture

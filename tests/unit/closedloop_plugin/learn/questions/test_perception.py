@@ -9,7 +9,7 @@ import pytest
 from support.collected import UNSEEN, WEATHER, actor, asker, signal
 
 from closedloop_plugin.learn.questions.perception import perception
-from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.core.records import Record
 
 
 def asked(*objects: Any, **changes: Any) -> dict[str, Record]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.collected import UNSEEN, actor, asker, signal
 
-from closedloop_plugin.agents import speaking_expert
+from closedloop_plugin.driver.agents import speaking_expert
 from closedloop_plugin.learn.questions.actions import action_text, direction_of
 from closedloop_plugin.learn.questions.planning import direction_error, pace_error, planning
 

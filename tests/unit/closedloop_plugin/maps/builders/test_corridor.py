@@ -13,7 +13,7 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.build import plan_for, road_for, waypoint_errors
 from closedloop_plugin.maps.towns.lanes import read_town
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def line(a: tuple[float, float], b: tuple[float, float], step: float = 2.0) -> list[tuple[float, float]]:

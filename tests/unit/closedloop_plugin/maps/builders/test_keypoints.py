@@ -23,7 +23,7 @@ from closedloop_plugin.maps.builders.keypoints import (
     with_triggers,
 )
 from closedloop_plugin.maps.curves import STRAIGHT, length
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 YAW = st.floats(-math.pi, math.pi)
 

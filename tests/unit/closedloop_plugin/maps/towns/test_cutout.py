@@ -17,7 +17,7 @@ from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.maps.towns.cutout import cut_out
 from closedloop_plugin.maps.towns.lanes import read_town
 from closedloop_plugin.maps.towns.town_road import town_road
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

@@ -9,7 +9,7 @@ import pytest
 from support.closedloop.crossing_town import crossing_town, route_along
 
 from closedloop_plugin.maps.towns.junction_shares import first_junction_share, junction_shares
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def test_the_share_counts_the_first_waypoint_in_a_junction_and_eight_more() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from closedloop_plugin.maps.towns.lanes import read_town
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 ROAD = (
     '<OpenDRIVE><road id="1" length="{length}" junction="-1"><planView>'

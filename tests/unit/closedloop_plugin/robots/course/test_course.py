@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest
-from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, ModelUsage, RouteCommand
-from closedloop_plugin.interpreters.make import make_interpreter
+from closedloop_plugin.driver.agent import Agent, DecisionRequest
+from closedloop_plugin.driver.agents.make import make_agent
+from closedloop_plugin.driver.interpreters.make import make_interpreter
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
 from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee, max_decisions
 from closedloop_plugin.robots.course.route_hint import PathHint, guide_path
@@ -34,7 +34,7 @@ from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.track_expert import TrackExpert
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from closedloop_plugin.report.robot_view import heading, robot_view
 from closedloop_plugin.robots.course.published import published
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore, by_course, read_records
 from closedloop_plugin.robots.course.report import course, render
-from closedloop_plugin.show.robot_view import heading, robot_view
-from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.identity import RESULTS
 
 RECORD = SegmentRunRecord(

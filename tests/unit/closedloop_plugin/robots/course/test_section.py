@@ -11,8 +11,8 @@ import pytest
 
 from closedloop_plugin.cli.robot.run_kind import RUN_KIND
 from closedloop_plugin.robots.course.records import SegmentRunRecord
-from lmms_eval_ad2 import plugins
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.core import plugins
 from lmms_eval_ad2.report.sections import render
 from lmms_eval_ad2.storage.identity import RESULTS, write_run
 

@@ -12,12 +12,12 @@ import pytest
 from support.robots.far_robot import until
 from support.robots.vehicle_end import TOKEN, connected
 
-from closedloop_plugin.agents.baselines import StraightDriver
 from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.driver.agents.baselines import StraightDriver
 from closedloop_plugin.robots.planner import control_socket, emergency
 from closedloop_plugin.robots.planner.server import PlannerServer
 from closedloop_plugin.robots.vehicles.robot_config import RobotConfig, find_robot
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from support.robots.vehicle_end import jpeg
 
-from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.kept_texts import TEXT
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision
-from closedloop_plugin.interpreters.make import make_interpreter
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.interpreters.make import make_interpreter
 from closedloop_plugin.robots.course.records import SegmentRunStore
 from closedloop_plugin.robots.course.runner import CoursePlan, run_course, segments_of
 from closedloop_plugin.robots.course.simulated_drive import SimulatedDrive

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from support.robots.vehicle_end import TOKEN, VehicleEnd, connected
 from support.tiers import examples
 
-from closedloop_plugin.agents.base import Agent, DecisionRequest
-from closedloop_plugin.agents.history import with_history
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, RouteCommand
-from closedloop_plugin.interpreters.make import make_interpreter
+from closedloop_plugin.driver.agent import Agent, DecisionRequest
+from closedloop_plugin.driver.agents.history import with_history
+from closedloop_plugin.driver.interpreters.make import make_interpreter
 from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner import connection_listener
 from closedloop_plugin.robots.planner import session as session_module

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from closedloop_plugin.robots.vehicles.robot_config import FOLDER, VEHICLES, find_robot, read_robot
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 FILES = sorted(FOLDER.glob("*.yaml"))
 

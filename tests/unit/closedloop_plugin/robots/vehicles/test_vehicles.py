@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from closedloop_plugin.core.state import COAST, FULL_BRAKE, Control
-from closedloop_plugin.interpreters.parsing.waypoints import steer_at
+from closedloop_plugin.driver.interpreters.parsing.waypoints import steer_at
 from closedloop_plugin.robots.onboard.clamp import problem, vehicle_problem
 from closedloop_plugin.robots.vehicles.base import Twist, VehicleCalibration, WordCommand
 from closedloop_plugin.robots.vehicles.drivers import driven

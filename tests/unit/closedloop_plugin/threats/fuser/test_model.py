@@ -20,8 +20,8 @@ from support.threats.threat_requests import (
     valid_spec,
 )
 
-from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
-from closedloop_plugin.prompts.texts import THREATS, PromptTexts
+from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
+from closedloop_plugin.driver.prompts.texts import THREATS, PromptTexts
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.driven.summary import DriveReaction, DriverReply
 from closedloop_plugin.threats.factories import make_fuser, with_token_limit
@@ -32,7 +32,7 @@ from closedloop_plugin.threats.spec import AdversaryBehaviour, ThreatActor, Thre
 from closedloop_plugin.threats.spec_parsing import read_spec
 from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatAttempt, ThreatTranscript
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.testing.fake_endpoint import serve
 from lmms_eval_ad2.testing.fake_replies import asked
 

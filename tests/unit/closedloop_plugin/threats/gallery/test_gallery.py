@@ -19,7 +19,7 @@ from closedloop_plugin.threats.gallery import scenarios as gallery_read
 from closedloop_plugin.threats.gallery.page import clip
 from closedloop_plugin.threats.gallery.pictures import RangeMark, range_bar, thumbnail, top_view
 from closedloop_plugin.threats.gallery.scenarios import parameters
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 
 def test_parameters_of_a_program() -> None:

@@ -36,7 +36,7 @@ from closedloop_plugin.threats.gallery import runs as gallery_runs
 from closedloop_plugin.threats.gallery import scenarios as gallery_read
 from closedloop_plugin.threats.gallery.scenarios import ScenarioCheckState
 from closedloop_plugin.threats.transcript import ScenarioVerdict
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 
 @pytest.fixture(scope="module")

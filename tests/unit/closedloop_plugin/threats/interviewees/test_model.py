@@ -6,11 +6,11 @@ import pytest
 from support.closedloop.models import FakeModel
 from support.threats.threat_requests import scene, transcript
 
-from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.agents.model_backend import ModelReply
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agents.make import make_agent
+from closedloop_plugin.driver.agents.model_backend import ModelReply
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 from closedloop_plugin.runner.assemble import DriverSetup
 from closedloop_plugin.threats.driven.summary import DriverReply
 from closedloop_plugin.threats.factories import make_interviewee

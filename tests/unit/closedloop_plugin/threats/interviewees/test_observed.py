@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.threats.threat_requests import scene
 
-from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.driver.agents.make import make_agent
+from closedloop_plugin.driver.prompts.texts import PromptTexts
 from closedloop_plugin.runner.assemble import DriverSetup
 from closedloop_plugin.threats.factories import make_interviewee
 from closedloop_plugin.threats.transcript import STAGES, InterviewMoment, InterviewRecord

@@ -12,7 +12,7 @@ import pytest
 from closedloop_plugin.threats.search.bayes import GaussianProcessSurrogate, expected_improvement
 from closedloop_plugin.threats.search.samplers import SAMPLERS, ParameterSampler
 from closedloop_plugin.worlds.base import ParameterDomain
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

@@ -15,24 +15,24 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.core.state import Control, Decision, Observation
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.store import read_records
-from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.testing.fake_world import FakeWorld
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.search.objective import robustness
 from closedloop_plugin.threats.search.plot import svg
 from closedloop_plugin.threats.search.report import findings, parts, text
 from closedloop_plugin.threats.search.search import ThreatSearchConfig, search, with_expert
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, ParameterDomain
-from lmms_eval_ad2.errors import Ad2Error
+from closedloop_plugin.worlds.testing.fake_world import FakeWorld
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 
@@ -328,7 +328,7 @@ def test_a_search_in_the_embedded_world(tmp_path: Path) -> None:
     program = tmp_path / "step.scenic"
     program.write_text(STEP_OUT)
     route = replace(suite("demo").routes[0], id="step")
-    recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": "steer-only"})
+    recipe = FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", {"spec": "steer-only"})
     driver = DriverSetup(make_agent("steer-only"), None, recipe)
     world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": tmp_path / "maps"})
     config = RunConfig(tmp_path / "out", world, profile("bench2drive"), seed=1, traffic=False, quiet=True)

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
+from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.site import fit, site_of
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.templates.program import program

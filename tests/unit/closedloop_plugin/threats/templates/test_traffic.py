@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.agents import tracking
-from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Control, Decision
+from closedloop_plugin.driver.agent import DecisionRequest
+from closedloop_plugin.driver.agents import tracking
+from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.site import ThreatSite, fit, site_of
 from closedloop_plugin.threats.spec import AdversaryBehaviour, AdversaryLane, RoadKind, ThreatSpec
 from closedloop_plugin.threats.templates import traffic

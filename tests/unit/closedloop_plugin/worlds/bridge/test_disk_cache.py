@@ -15,7 +15,7 @@ from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.worlds.bridge import disk_cache, networks, translation
 from closedloop_plugin.worlds.bridge.compiled_scene import scenic
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 PROGRAM = "ego = new Object at (0, 0), with width 3, with requireVisible False\nrequire ego.width > 2\n"
 

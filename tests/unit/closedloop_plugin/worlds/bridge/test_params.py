@@ -14,11 +14,11 @@ from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS, PerceptionC
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
 from closedloop_plugin.worlds.bridge.params import RESERVED, perception_of, weather_of
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytest.importorskip("scenic")
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, scenic, space_for

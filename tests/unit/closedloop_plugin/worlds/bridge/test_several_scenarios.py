@@ -10,7 +10,7 @@ import pytest
 from closedloop_plugin.core.routes import RouteScenario
 from closedloop_plugin.core.state import Control, StopLine
 from closedloop_plugin.maps.build import road_for
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.bridge.program_setup import not_played, program_of, stage_for
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld

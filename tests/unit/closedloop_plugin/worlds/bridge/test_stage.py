@@ -14,7 +14,7 @@ from closedloop_plugin.worlds.base import WorldError
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for
 from closedloop_plugin.worlds.bridge.session import ScenicSession
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 LINES = (
     StopLine("own", 40, 0, 0, 3.5, "signal", on_route=True, route_s=40.0),

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.core.state import Control
-from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytest.importorskip("scenic")
 from closedloop_plugin.maps.build import road_for

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.core.state import FULL_BRAKE, ActorKind, Control, GroundTruth
-from closedloop_plugin.suites.lookup import route_of
+from closedloop_plugin.scenarios.suites.lookup import route_of
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

@@ -17,7 +17,7 @@ from closedloop_plugin.core.state import COAST, FULL_BRAKE, ActorKind, Control, 
 from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, WorldError
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from support.library_rows import row, store
 
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.home import home, list_datasets, open_dataset, relocate, verify, write_dataset
 from lmms_eval_ad2.data.home.dataset import DamagedDatasetError, damage, load_dataset
-from lmms_eval_ad2.errors import Ad2Error
 
 
 def test_home_is_set_by_environment_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support.library_rows import row, store
 
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.home import list_datasets, open_dataset, write_dataset
 from lmms_eval_ad2.data.home.removal import remove, stored_splits
-from lmms_eval_ad2.errors import Ad2Error
 
 
 def write(home: Path, name: str, split: str, images: Path) -> None:

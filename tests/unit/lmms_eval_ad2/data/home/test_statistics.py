@@ -8,10 +8,10 @@ import pytest
 from support.library_rows import row
 
 from lmms_eval_ad2.cli.data_stats import render
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home import open_dataset, write_dataset
 from lmms_eval_ad2.data.home.statistics import DatasetStatistics, statistics
-from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record
 
 
 def counted(home: Path, records: list[Record]) -> DatasetStatistics:

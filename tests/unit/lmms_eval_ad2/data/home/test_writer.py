@@ -12,10 +12,10 @@ import pytest
 from PIL import ImageFile
 from support.library_rows import items, row, store
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 from lmms_eval_ad2.data.home import open_dataset, verify, write_dataset
 from lmms_eval_ad2.data.releases.base import BadRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 COLUMNS = ["id", "benchmark", "task", "subtask", "form", "record"]
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.core.records import BilingualText, Record, VisualPrompt
 from lmms_eval_ad2.data.releases import RELEASES, BadRow
 from lmms_eval_ad2.data.releases.ad2_bench import records_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.prompts.text import build
-from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
 BASE: dict[str, Any] = {
     "id": "q1",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.data.releases import RELEASES, BadRow
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, record_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.errors import DataError
 
 OPTIONS: list[dict[str, Any]] = [
     {"letter": "A", "text": "stop", "kind": ERRORS[0]},

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.data.releases import coda_answers
 from lmms_eval_ad2.data.releases.coda_answers import CodaAnswerRow, image_of, numbers_by_image, read_answers
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import BilingualText, Record
 
 GENERAL = Record(
     id="test_0001/general", benchmark="coda_lm", task="general", subtask="general", form="vqa",

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from support.coda_layout import annotation, write_layout
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import BilingualText, Record, VisualPrompt
 from lmms_eval_ad2.data.home import import_release, open_dataset, verify
 from lmms_eval_ad2.data.releases import RELEASES, BadRow, OpenedRelease, coda_llava, coda_metadata
 from lmms_eval_ad2.data.releases.coda_lm import CLASS_OF, CLASSES
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
 PHOTOS = "road_photos"
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.data.home import import_release
 from lmms_eval_ad2.data.releases import RELEASES, BadRow
-from lmms_eval_ad2.errors import Ad2Error, DataError
 
 ROW: dict[str, Any] = {
     "question_id": "q1", "segment_id": "s1", "images": [f"images/val/s1/{i}.jpg" for i in range(5)],

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home import import_release
 from lmms_eval_ad2.data.releases import RELEASES, BadRow
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
 from lmms_eval_ad2.data.releases.nuscenes_qa import ANSWERS
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Record
 
 QUESTION = {
     "split": "val", "sample_token": "t1", "question": "Any cars?", "answer": "yes", "num_hop": 0,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home import import_release, open_dataset
 from lmms_eval_ad2.data.releases import RELEASES, BadRow
-from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.sample import ensure_sample
+from lmms_eval_ad2.data.sample import ensure_sample
 
 PLAIN: dict[str, Any] = {
     "id": "a", "benchmark": "coda_lm", "task": "region", "subtask": "region", "form": "vqa", "images": ["a.jpg"],

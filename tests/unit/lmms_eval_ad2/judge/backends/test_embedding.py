@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge import Judge, JudgeItem, JudgeRating, make_judge
 from lmms_eval_ad2.judge.backends.embedding import locate
-from lmms_eval_ad2.records import Unscored
 
 pytestmark = pytest.mark.integration
 

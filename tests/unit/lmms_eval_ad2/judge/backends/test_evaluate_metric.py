@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from support.running import REPO
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge import JudgeItem, JudgeRating, make_judge
-from lmms_eval_ad2.records import Unscored
 
 pytestmark = pytest.mark.integration
 

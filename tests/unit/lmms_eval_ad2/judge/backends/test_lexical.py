@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge import JudgeItem, JudgeRating
 from lmms_eval_ad2.judge.backends.lexical import LexicalJudge, lcs, rouge_l, tokens
-from lmms_eval_ad2.records import Unscored
 
 
 def mark(answer: str, reference: str) -> float:

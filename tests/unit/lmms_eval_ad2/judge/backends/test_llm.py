@@ -13,13 +13,13 @@ import pytest
 from PIL import Image
 from support.judging import items, judge_for
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge import JudgeItem, JudgeRating
 from lmms_eval_ad2.judge.backends import llm
 from lmms_eval_ad2.judge.backends.llm import LLMJudge
 from lmms_eval_ad2.judge.base import repeats_of, sees_images
 from lmms_eval_ad2.llm.data_url_image import DataUrlImage
-from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from support.mcq.questions import maker_for, outcomes, question, questions
 
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
-from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, OpenQuestion, Outcome, RejectedQuestion, RoleExchange
 from lmms_eval_ad2.mcq.faults import fault

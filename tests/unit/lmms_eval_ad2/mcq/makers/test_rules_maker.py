@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases.autodrive_qa import record_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.mcq.attacks import attacks
@@ -20,7 +21,6 @@ from lmms_eval_ad2.mcq.rules.operations import OPERATIONS
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.survey import load, survey
 from lmms_eval_ad2.mcq.wording import verdict
-from lmms_eval_ad2.records import Record
 
 BEST_GUESS = 0.33  # accuracy of the best attack, at most; chance is 0.25
 

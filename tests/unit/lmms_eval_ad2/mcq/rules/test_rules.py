@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from support.mcq.ruled import CAR, LIGHT, VAN, drawn, frame
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, RejectedQuestion
 from lmms_eval_ad2.mcq.makers.rules_maker import RulesMaker
 from lmms_eval_ad2.mcq.rules.facts import looks_of, read_items, say_items

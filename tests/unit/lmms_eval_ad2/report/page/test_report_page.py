@@ -15,7 +15,7 @@ from PIL import Image
 from support.make_runs import ad2_tasks, cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import grids
 from lmms_eval_ad2.report.page import plots, report_page

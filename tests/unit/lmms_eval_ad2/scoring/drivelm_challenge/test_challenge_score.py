@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.metrics.caption import caption_scores
-from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import ChallengeResult, RatingRequest, score_challenge
 from lmms_eval_ad2.scoring.drivelm_challenge.question_graph import match, points, walk
+from lmms_eval_ad2.scoring.metrics.caption import caption_scores
 
 OPTIONS = "Which way? Please choose from these options: A. Left. B. Right. C. Straight on."
 

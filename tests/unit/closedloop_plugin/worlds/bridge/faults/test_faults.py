@@ -13,11 +13,11 @@ from closedloop_plugin.core.state import Control, EpisodeFault
 from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.maps.towns.lanes import read_town
 from closedloop_plugin.runner.faults import fault_of
-from closedloop_plugin.suites.lookup import route_of
+from closedloop_plugin.scenarios.suites.lookup import route_of
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene
 from closedloop_plugin.worlds.bridge.faults import endless
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 

@@ -1,0 +1,1 @@
+"""Records, errors, options, coordinates: what every other package uses."""
