@@ -20,10 +20,10 @@ HEAD = """# Commands
 
     ad2 COMMAND --help
 
-Written by `python scripts/commands_page.py` from the options of the commands (`lmms_eval_ad2/core/options.py`); a test fails
-if it is not current. Required options are in bold. Of commands that continue in a folder which already has results,
-"same" marks the options that are part of the run's identity: a start with another value is refused. Every other option
-may differ from start to start."""
+Written by `python scripts/commands_page.py` from the options of the commands (`lmms_eval_ad2/core/options.py`); a test
+fails if it is not current. Required options are in bold. Of commands that continue in a folder which already has
+results, "same" marks the options that are part of the run's identity: a start with another value is refused. Every
+other option may differ from start to start."""
 
 
 def main() -> int:

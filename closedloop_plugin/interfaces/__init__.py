@@ -1,1 +1,1 @@
-"""The `ad2drive_*` tasks of lmms-eval, and the agent that wraps an lmms-eval model."""
+"""Ways into the closed loop: the `ad2drive_*` tasks of lmms-eval, HTTP servers, evaluate()."""

@@ -4,7 +4,7 @@ A threat scenario has the id of the route it plays on. Abilities are grouped by 
 both columns; a threat that replaced the standard scenario tests none. paired_routes.py decides which episodes count.
 
 The figures a and b, the drop a - b and the relative drop (a - b) / a have jackknife intervals that leave out the same
-route of both runs (lmms_eval_ad2/scoring/metrics/intervals.py). p-values: lmms_eval_ad2/scoring/metrics/paired_comparison.py, with
+route of both runs (lmms_eval_ad2/scoring/metrics/intervals.py). p-values: paired_comparison.py of the same folder, with
 Holm's correction over the five figures of the paper, and separately over the others.
 """
 

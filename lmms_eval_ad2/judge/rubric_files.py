@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
-from lmms_eval_ad2.data import coda_checkout
+from lmms_eval_ad2.data.coda_checkout import STAGES, evaluation_folder, judge_prompt, read_shot
 from lmms_eval_ad2.judge.rubrics import Rubric, RubricExample, changed, checked, from_yaml, packaged
 from lmms_eval_ad2.judge.verdict import REPLY_FORMS, Wording
 from lmms_eval_ad2.llm.settings import one_of
@@ -54,15 +54,15 @@ def _official(checkout: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric
     return {
         name: Rubric(
             name=name, system="", parts=rubrics[name].parts, reply="official", version="official",
-            official=coda_checkout.judge_prompt(checkout, name),
+            official=judge_prompt(checkout, name),
         )
-        for name in coda_checkout.STAGES
+        for name in STAGES
     }  # fmt: skip
 
 
 def _few_shots(checkout: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
     """The three CODA-LM rubrics in our wording, with the official examples."""
-    folder = coda_checkout.evaluation_folder(checkout)
+    folder = evaluation_folder(checkout)
     found = {"coda_region": changed(rubrics["coda_region"], reply="official")}
     for name, sub in _FOLDERS.items():
         examples = tuple(_few_shot(folder / sub / file, name) for file in _FILES)
@@ -71,7 +71,7 @@ def _few_shots(checkout: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubri
 
 
 def _few_shot(path: Path, rubric: str) -> RubricExample:
-    shot = coda_checkout.read_shot(path)
+    shot = read_shot(path)
     fields = {"reference": shot.reference, "answer": shot.prediction}
     return checked(RubricExample(fields, shot.response), "official", path, rubric)
 

@@ -15,7 +15,7 @@ def summary(lines: int, of_lines: int, branches: int, of_branches: int) -> dict[
 
 def test_files_of_a_folder_are_summed() -> None:
     files = {
-        "lmms_eval_ad2/core/options.py": summary(3, 4, 1, 2),
+        "lmms_eval_ad2/evaluation.py": summary(3, 4, 1, 2),
         "lmms_eval_ad2/mcq/a.py": summary(10, 20, 3, 6),
         "lmms_eval_ad2/mcq/rules/b.py": summary(5, 5, 0, 0),
     }
