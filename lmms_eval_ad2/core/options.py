@@ -35,6 +35,7 @@ from types import NoneType
 from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.run_files import FLAG, HELP, CommandParser
 
 KEY = "command option"  # of a field's metadata
 OptionsT = TypeVar("OptionsT")
@@ -50,7 +51,7 @@ class ExclusiveOptions:
 
 @dataclass(frozen=True)
 class OptionSpec:
-    """The metadata of a field, see `option`. `fixed`: not on the command line, always the default."""
+    """The metadata of a field, see `option`. `fixed`: not offered, always the default."""
 
     help: str | None = None
     metavar: str | tuple[str, ...] | None = None
@@ -65,6 +66,7 @@ class OptionSpec:
     most: float | None = None
     identity: tuple[str, ...] = ()
     fixed: bool = False
+    expert: bool = False
 
 
 def option(help: str | None = None, *, default: Any = MISSING, identity: str | Sequence[str] = (), **spec: Any) -> Any:
@@ -80,6 +82,7 @@ def option(help: str | None = None, *, default: Any = MISSING, identity: str | S
     least, most               bounds of a number, checked by `read_options`
     identity                  keys of the run's identity that it determines: a folder with results refuses other values;
                               an option without such a key may differ from start to start
+    expert                    without a flag: a key of `--config` (run_files.py)
     """
     keys = (identity,) if isinstance(identity, str) else tuple(identity)
     return field(default=default, metadata={KEY: OptionSpec(help=help, identity=keys, **spec)})
@@ -107,6 +110,11 @@ class DeclaredOption:
     @property
     def dest(self) -> str:
         return self.spec.dest or self.name
+
+    @property
+    def shown(self) -> str:
+        """The option as messages name it."""
+        return f"{FLAG} {self.name}:" if self.spec.expert else self.flag
 
     @property
     def required(self) -> bool:
@@ -163,9 +171,9 @@ class DeclaredOption:
         least, most = self.spec.least, self.spec.most
         if value is not None and least is not None and not least <= value <= (value if most is None else most):
             bounds = f"{least} or more" if most is None else f"from {least} to {most}"
-            raise Ad2Error(f"{self.flag} {value}: {bounds}")
+            raise Ad2Error(f"{self.shown} {value}: {bounds}")
         if value is not None and least is not None and math.isinf(value):
-            raise Ad2Error(f"{self.flag} {value}: a finite number")
+            raise Ad2Error(f"{self.shown} {value}: a finite number")
         return value
 
 
@@ -195,19 +203,23 @@ def add_command(
     """
     if any("\n" in (how.get(text) or "") for text in ("description", "epilog")):
         how["formatter_class"] = argparse.RawDescriptionHelpFormatter
-    parser: argparse.ArgumentParser = parts.add_parser(name, **how)
+    parts._parser_class = CommandParser
+    parser: CommandParser = parts.add_parser(name, **how)
     if options:
         add_options(parser, options, groups or {})
     parser.set_defaults(func=OptionsCommand(run=run, options=options, parser=parser))
     return parser
 
 
-def add_options(parser: argparse.ArgumentParser, options: type, groups: Groups) -> None:
+def add_options(parser: CommandParser, options: type, groups: Groups) -> None:
+    declared = options_of(options)
+    if any(one.spec.expert for one in declared):
+        parser.declared = {one.name: one for one in declared if not one.spec.fixed}
     titled = {title: parser.add_argument_group(title) for title in groups}
     containers: dict[type, Any] = {owner: titled[title] for title, owners in groups.items() for owner in owners}
     exclusive: dict[ExclusiveOptions, Any] = {}
-    for one in options_of(options):
-        if one.spec.fixed:
+    for one in declared:
+        if one.spec.fixed or one.spec.expert:
             parser.set_defaults(**{one.dest: one.default})
             continue
         container = containers.get(one.owner, parser)
@@ -216,6 +228,8 @@ def add_options(parser: argparse.ArgumentParser, options: type, groups: Groups) 
             exclusive[of] = container
         names, how = one.arguments()
         container.add_argument(*names, **how)
+    if parser.declared:
+        parser.add_argument(FLAG, metavar="FILE|KEY=VALUE", action="append", help=HELP)
 
 
 def read_options(options: type[OptionsT], args: argparse.Namespace) -> OptionsT:
@@ -226,7 +240,7 @@ def read_options(options: type[OptionsT], args: argparse.Namespace) -> OptionsT:
     given = {name for name, one in declared.items() if values[name] != one.default}
     for name, one in declared.items():
         if name in given and one.spec.needs is not None and one.spec.needs not in given:
-            raise Ad2Error(f"{one.flag} is an option of {declared[one.spec.needs].flag}, which is not given; omit it")
+            raise Ad2Error(f"{one.shown} is an option of {declared[one.spec.needs].shown}, which is not given; omit it")
     return options(**values)
 
 
