@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,10 @@ HEAD = """# Commands
 Written by `python scripts/commands_page.py` from the options of the commands (`lmms_eval_ad2/core/options.py`); a test
 fails if it is not current. Required options are in bold. Of commands that continue in a folder which already has
 results, "same" marks the options that are part of the run's identity: a start with another value is refused. Every
-other option may differ from start to start."""
+other option may differ from start to start.
+
+`--config FILE` reads options from a YAML file by their names (`decision_hz: 5`, `frames: true`), `--config KEY=VALUE`
+one of them; what only experts need has no flag and is such a key. Options on the command line override files."""
 
 
 def main() -> int:
@@ -60,9 +63,16 @@ def _blocks(path: str, command: argparse.ArgumentParser) -> Iterator[str]:
     if declared is not None:
         options = [one for one in options_of(declared) if not one.spec.fixed]
         folder = any(one.spec.identity for one in options)
-        head = ["option", "default", "description", *(["resume"] if folder else [])]
-        rows = [head, ["---"] * len(head), *(_row(one, folder) for one in options)]
-        yield "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        flags, keys = ([one for one in options if one.spec.expert == expert] for expert in (False, True))
+        yield _table("option", flags, folder)
+        if keys:
+            yield _table("key of `--config`", keys, folder)
+
+
+def _table(title: str, options: Iterable[DeclaredOption], folder: bool) -> str:
+    head = [title, "default", "description", *(["resume"] if folder else [])]
+    rows = [head, ["---"] * len(head), *(_row(one, folder) for one in options)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _row(one: DeclaredOption, folder: bool) -> list[str]:
@@ -76,7 +86,9 @@ def _named(one: DeclaredOption) -> str:
     """The option as it is typed, in bold if it must be given."""
     values = one.arguments()[1]
     shown: Any = values.get("metavar") or "|".join(map(str, values.get("choices") or ())) or one.dest.upper()
-    if one.hint is bool:
+    if one.spec.expert:
+        text = f"{one.name}: {'true' if one.hint is bool else shown if isinstance(shown, str) else ' '.join(shown)}"
+    elif one.hint is bool:
         text = one.flag
     elif one.spec.positional:
         text = f"{shown} ..." if one.is_tuple else str(shown)
