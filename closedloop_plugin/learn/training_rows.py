@@ -31,7 +31,7 @@ from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.export.drives import DriveRowSettings
 from lmms_eval_ad2.data.export.training import training_turns
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
-from lmms_eval_ad2.scoring.rotation import reordered
+from lmms_eval_ad2.scoring.derived_records import reordered
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.training_card import TrainingSet
 

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from lmms_eval_ad2.core.options import add_command, option
-
-if TYPE_CHECKING:
-    from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import ChallengeResult
 
 UNITS = (
     "Units: accuracy, parsed_accuracy, bleu_*, rouge_l, language and final are fractions (0..1); cider is 0..10; "
     "match_f1, llm and match are 0..100, as in the challenge (docs/drivelm.md)."
 )
-# name -> (unit, the count it is a mean over)
-ROWS = {
-    "accuracy": ("0..1", "n_accuracy"),
-    "bleu_1": ("0..1", "n_language"),
-    "bleu_2": ("0..1", "n_language"),
-    "bleu_3": ("0..1", "n_language"),
-    "bleu_4": ("0..1", "n_language"),
-    "rouge_l": ("0..1", "n_language"),
-    "cider": ("0..10", "n_language"),
-    "language": ("0..1", "n_language"),
-    "match_f1": ("0..100", "n_match"),
-    "llm": ("0..100", "n_llm"),
-    "match": ("0..100", "n_match"),
-    "final": ("0..1", ""),
-}
+# Counts of the questions behind a part of the table.
+COUNTS = {"accuracy": "n_accuracy", "match_f1": "n_match", "llm": "n_llm", "match": "n_match", "final": ""}
+TABLE = (
+    "accuracy", "bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider", "language", "match_f1", "llm", "match",
+    "final",
+)  # fmt: skip
+UNIT_OF = {"cider": "0..10", "match_f1": "0..100", "llm": "0..100", "match": "0..100"}  # others: 0..1
 # Counts that are printed unless zero.
 NOTES = {
     "n_missing": "questions have no answer in the file",
@@ -75,7 +65,7 @@ def register(subparsers: Any) -> None:
 def run(options: DriveLmScoreOptions) -> int:
     """Print the score and return 0; raises Ad2Error for files that cannot be read or do not belong together."""
     from lmms_eval_ad2.core.errors import Ad2Error
-    from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import score_challenge
+    from lmms_eval_ad2.scoring.drivelm_challenge import score_challenge
 
     answers = _load(options.answers)
     result = score_challenge(
@@ -91,7 +81,8 @@ def run(options: DriveLmScoreOptions) -> int:
             f"{options.answers}: none of its {counts['n_answers']} answers has the id of a question in "
             f"{options.truth}, such as {result.missing[0]}; found {result.unknown[0]}. Are they of another split?"
         )
-    print(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if options.json else _table(result))
+    data = result.to_dict()
+    print(json.dumps(data, ensure_ascii=False, indent=2) if options.json else _table(data))
     return 0
 
 
@@ -107,56 +98,42 @@ def _load(path: Path) -> Any:
         raise DataError(path, None, "(file)", "UTF-8 JSON", str(exc)) from exc
 
 
-def _table(result: ChallengeResult) -> str:
+def _table(data: Mapping[str, Any]) -> str:
     from lmms_eval_ad2.report.text_table import TextTable
 
-    data = result.to_dict()
-    rows = [(name, _value(data[name]), unit, data[count] if count else "") for name, (unit, count) in ROWS.items()]
-    lines = [TextTable(("part", "value", "unit", "n"), rows, "lrlr").plain()]
-    lines += ["", *_unscored(data), *_walk_lines(data), *_choices(data)]
-    return "\n".join(lines)
+    def value(name: str) -> str:
+        return "-" if data[name] is None else f"{data[name]:.4f}"
 
-
-def _value(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
-
-
-def _unscored(data: dict[str, Any]) -> list[str]:
-    """One line per reason, with the parts that it affects."""
-    parts: dict[str, list[str]] = {}
+    counts = {name: COUNTS.get(name, "n_language") for name in TABLE}
+    rows = [(name, value(name), UNIT_OF.get(name, "0..1"), data[n] if n else "") for name, n in counts.items()]
+    lines = [TextTable(("part", "value", "unit", "n"), rows, "lrlr").plain(), ""]
+    reasons: dict[str, list[str]] = {}
     for name, why in data["unscored"].items():
-        parts.setdefault(f"{why['reason']}: {why['detail']}", []).append(name)
-    return [f"not scored: {', '.join(names)} ({why})" for why, names in parts.items()]
-
-
-def _walk_lines(data: dict[str, Any]) -> list[str]:
+        reasons.setdefault(f"{why['reason']}: {why['detail']}", []).append(name)
+    lines += [f"not scored: {', '.join(names)} ({why})" for why, names in reasons.items()]
     n, skipped = data["n_questions"], data["n_skipped_by_walk"]
-    lines = [f"{n} questions, {data['n_answers']} answers; the walk counts {n - skipped} and skips {skipped}"]
+    lines.append(f"{n} questions, {data['n_answers']} answers; the walk counts {n - skipped} and skips {skipped}")
     lines.append(f"tokenizer of the language part: {data['tokenizer']}")
-    return lines + [f"{data[name]} {text}" for name, text in NOTES.items() if data[name]]
-
-
-def _choices(data: dict[str, Any]) -> list[str]:
-    """Choices of closed answers as our parser reads them; exact equality rejects a right answer in other words."""
+    lines += [f"{data[name]} {text}" for name, text in NOTES.items() if data[name]]
     if not data["chosen"]:
-        return []
-    from lmms_eval_ad2.report.text_table import TextTable
-
+        return "\n".join(lines)
+    # Choices as our parser reads them: exact equality rejects a right answer in other words.
     parts = (("", "accuracy questions of the walk"), ("_options", "all with options"), ("_yesno", "all yes/no"))
     totals = [
-        (title, _value(data[f"parsed_accuracy{suffix}"]), data[f"n_parsed{suffix}"], data[f"n_unparsed{suffix}"])
+        (title, value(f"parsed_accuracy{suffix}"), data[f"n_parsed{suffix}"], data[f"n_unparsed{suffix}"])
         for suffix, title in parts
     ]
     right = {True: "yes", False: "no", None: "-"}
-    rows = [
+    choices = [
         (row["truth"], row["chosen"] or "-", right[row["correct"]], "yes" if row["in_walk"] else "no", row["id"],
          row["reason"] or "")
         for row in data["chosen"]
     ]  # fmt: skip
-    return [
+    lines += [
         "",
         "what the answers chose (read from their words, not by exact equality; not read counts as wrong)",
         TextTable(("questions", "accuracy", "read", "not read"), totals, "lrrr").plain(indent=2),
         "",
-        TextTable(("truth", "chose", "right", "counts", "id", "not read because"), rows).plain(indent=2),
+        TextTable(("truth", "chose", "right", "counts", "id", "not read because"), choices).plain(indent=2),
     ]
+    return "\n".join(lines)

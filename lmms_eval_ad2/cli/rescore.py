@@ -114,7 +114,7 @@ def _resizing(source: Path, about: dict[str, Any]) -> InputResizing | None:
 
 
 def _check_input_size(tables: dict[str, dict[str, Any]]) -> None:
-    from lmms_eval_ad2.core.coordinates.setting import HINT
+    from lmms_eval_ad2.core.coordinates import HINT
 
     reason = "unparsed:no_model_input_size"
     n = sum(table["reasons"].get(reason, 0) for table in tables.values())

@@ -16,7 +16,7 @@ from lmms_eval_ad2.harness.judge_images import with_images
 from lmms_eval_ad2.harness.sharding import in_shard
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask, task_settings
 from lmms_eval_ad2.scoring import pipeline, result_files
-from lmms_eval_ad2.scoring.replies import reply_record
+from lmms_eval_ad2.scoring.derived_records import reply_record
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 from lmms_eval_ad2.scoring.score_columns import LOWER_IS_BETTER

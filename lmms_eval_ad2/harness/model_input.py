@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.core.coordinates import InputResizing
-from lmms_eval_ad2.core.coordinates.model_input import LEAST_TOKENS, MERGE_SIZE, ResizeStep
+from lmms_eval_ad2.core.coordinates import LEAST_TOKENS, MERGE_SIZE, InputResizing, ResizeStep
 
 _PACKAGE = "lmms_eval.models."
 _MOST_TOKENS = 16384  # the default limit of qwen_vl_utils for an image

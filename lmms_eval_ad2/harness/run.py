@@ -18,9 +18,7 @@ from typing import Any
 
 from lmms_eval_ad2.core.command_errors import report_error
 from lmms_eval_ad2.core.coordinates import ENV as FRAME_ENV
-from lmms_eval_ad2.core.coordinates import InputResizing
-from lmms_eval_ad2.core.coordinates.misfit import misfit_warnings
-from lmms_eval_ad2.core.coordinates.setting import HINT
+from lmms_eval_ad2.core.coordinates import HINT, InputResizing, misfit_warnings
 from lmms_eval_ad2.core.errors import Ad2Error, import_remedy
 from lmms_eval_ad2.core.numbers import environment_number
 from lmms_eval_ad2.core.printed import show

@@ -13,7 +13,7 @@ from lmms_eval_ad2.harness.askable import askable, nothing_to_ask, part_table, r
 from lmms_eval_ad2.harness.task_files import RECORDS, SAMPLE, variant_of
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.scoring import distractors
-from lmms_eval_ad2.scoring.rotation import rotations
+from lmms_eval_ad2.scoring.derived_records import rotations
 from lmms_eval_ad2.scoring.score_columns import DISTRACTOR_BENCHMARK
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

@@ -168,7 +168,7 @@ def _finite(settings: CheckedSettings, key: str, default: float) -> float:
 
 def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.backends.llm import LLMJudge
-    from lmms_eval_ad2.judge.rubric_files import load
+    from lmms_eval_ad2.judge.rubrics import load
 
     checked = CheckedSettings(settings, "judge")
     if not checked.text("model"):

@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lmms_eval_ad2.core.coordinates import Frame, Size, to_pixels
-from lmms_eval_ad2.core.coordinates.frames import swapped
+from lmms_eval_ad2.core.coordinates import Frame, Size, swapped, to_pixels
 from lmms_eval_ad2.core.records import Answer, Form, Unparsed
 from lmms_eval_ad2.parsing.clauses import negations
 from lmms_eval_ad2.parsing.json_shapes import json_shapes
@@ -77,7 +76,7 @@ def read_box(
     return found if isinstance(found, Unparsed) else place(found, "box", size, frame, model_input)
 
 
-@functools.lru_cache(maxsize=8)  # a reply is read in all frames in turn (scoring/frame_check.py)
+@functools.lru_cache(maxsize=8)  # a reply is read in all frames in turn (scoring/pipeline.py)
 def find_shape(text: str, form: Form, question: str = "") -> WrittenShape | Unparsed:
     """The numbers of the answer as written, for text from normalise.plain."""
     if "&" in text:

@@ -11,8 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from lmms_eval_ad2.core.coordinates import Frame
-from lmms_eval_ad2.core.coordinates.frames import EXTENTS
+from lmms_eval_ad2.core.coordinates import EXTENTS, Frame
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import ABSTAINING, SIDES, Form, Lang, ReasoningStep, Record, VisualPrompt
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark, unit_coords

@@ -2,7 +2,7 @@
 
 The lexical judge compares wording, so it gives any answer of the right kind a part of its scale. Its scores are
 therefore shown beside those of random answers to the same questions: of a run of ad2_chance if the report has one,
-else computed from the references in the samples of a run (scoring/chance.py), as a run of its own in the tables.
+else computed from the references in the samples of a run (scoring/reference_answers.py), as a run of its own.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _floor(run: RunSummary, task: TaskSummary) -> TaskSummary | None:
     """The scores of random answers to the samples of a task; None if its samples cannot be read."""
     from lmms_eval_ad2.core.records import Record
     from lmms_eval_ad2.judge import make_judge
-    from lmms_eval_ad2.scoring.chance import chance_floor
+    from lmms_eval_ad2.scoring.reference_answers import chance_floor
     from lmms_eval_ad2.scoring.variant import TaskVariant
 
     def records() -> Iterator[Record]:

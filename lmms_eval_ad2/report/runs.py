@@ -70,7 +70,7 @@ class TaskSummary:
     position: ScoreCell | None = None
     correctness: ScoreCell | None = None
     interval_method: str | None = None  # None: an earlier version's bootstrap
-    coordinates: Mapping[str, Any] = field(default_factory=dict)  # scoring/frame_check.py; empty without points, boxes
+    coordinates: Mapping[str, Any] = field(default_factory=dict)  # scoring/pipeline.py; empty without points, boxes
     repeats: JudgementSpread | None = None  # None: each text was rated once, or no judge was needed
     replies: AnswerStability | None = None  # None: each question was asked once
     mean_of: tuple[str, ...] = ()  # the columns whose mean is the score; empty in summaries that do not name them

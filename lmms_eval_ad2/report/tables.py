@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from lmms_eval_ad2.core.coordinates.misfit import misfit_warnings
+from lmms_eval_ad2.core.coordinates import misfit_warnings
 from lmms_eval_ad2.core.printed import printable
 from lmms_eval_ad2.report import compact
 from lmms_eval_ad2.report.breakdowns import breakdown_grids

@@ -8,8 +8,8 @@ from typing import Any
 
 from lmms_eval_ad2.core.numbers import is_whole
 from lmms_eval_ad2.core.records import Record
-from lmms_eval_ad2.scoring.circular import percent, span
 from lmms_eval_ad2.scoring.metrics.intervals import FRACTION, mean_interval
+from lmms_eval_ad2.scoring.question_scores import percent, span
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 
 NOT_STATED = "unsaid"  # for records without provenance

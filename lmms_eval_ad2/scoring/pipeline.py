@@ -13,12 +13,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.core.coordinates import InputResizing
-from lmms_eval_ad2.core.records import BREAKDOWNS, Unscored
+from lmms_eval_ad2.core.coordinates import FRAMES, LIMITS, Frame, InputResizing
+from lmms_eval_ad2.core.records import BREAKDOWNS, Answer, Unscored
 from lmms_eval_ad2.judge.base import Judge
-from lmms_eval_ad2.scoring import circular, distractors, judge_ratings, replies
-from lmms_eval_ad2.scoring.frame_check import FrameCheck
-from lmms_eval_ad2.scoring.judge_repeats import repeats_block
+from lmms_eval_ad2.parsing import parse
+from lmms_eval_ad2.scoring import distractors, judge_ratings, question_scores
+from lmms_eval_ad2.scoring.judge_ratings import repeats_block
+from lmms_eval_ad2.scoring.metrics import answer_metrics
 from lmms_eval_ad2.scoring.metrics.caption import caption_scores, in_language
 from lmms_eval_ad2.scoring.metrics.intervals import (
     METHOD,
@@ -30,7 +31,7 @@ from lmms_eval_ad2.scoring.metrics.intervals import (
     mean_of_means_interval,
 )
 from lmms_eval_ad2.scoring.result_files import sample_writer
-from lmms_eval_ad2.scoring.sample import ScoredSample
+from lmms_eval_ad2.scoring.sample import ScoredSample, input_size, target_of
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 from lmms_eval_ad2.scoring.score_columns import DISTRACTOR_BENCHMARK, LOWER_IS_BETTER, mean_columns
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -80,15 +81,15 @@ def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str |
     With circular evaluation, scores and groups are over questions (all rotations right or not); the counts at the top,
     the reasons and the column "accuracy" are over answers.
     """
-    groups = circular.whole_questions(asked) if variant.circular else []
-    lines = [circular.circular(group) for group in groups] if variant.circular else asked
+    groups = question_scores.whole_questions(asked) if variant.circular else []
+    lines = [question_scores.circular(group) for group in groups] if variant.circular else asked
     by_column, order = _lines_by_column(lines, variant)
     rest = sorted(set(by_column) - set(order))
     columns = {c: _column_cell(by_column[c], c, judge) for c in [*order, *rest]} if variant.judge else {}
     if variant.circular:
         columns |= _circular_columns(asked, groups)
     repeats = repeats_block(by_column, order) if variant.judge else None
-    questions = replies.questions_of(asked)
+    questions = question_scores.questions_of(asked)
     used = judge if variant.judge and any(x.form in JUDGED_FORMS for x in lines) else None
     grouped = lines if variant.judge else ()  # n-gram metrics are defined for the corpus, not for samples: no groups
     return {
@@ -111,7 +112,7 @@ def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str |
         "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(grouped, _group(k), judge))},
         "error_kinds": dict(Counter(str(x.kind) for x in distractors.wrong(asked))),
         "offered_kinds": distractors.kind_table(asked) if variant.benchmark == DISTRACTOR_BENCHMARK else {},
-        "position": circular.position(groups, len(asked)) if variant.circular else None,
+        "position": question_scores.position(groups, len(asked)) if variant.circular else None,
         "judge": used,
         "interval_method": METHOD,
         **({"judge_repeats": repeats} if repeats else {}),
@@ -122,7 +123,7 @@ def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str |
 def _mean_columns(lines: Sequence[SampleSummary], variant: TaskVariant) -> tuple[str, ...]:
     """The columns of the task's mean."""
     if variant.circular:
-        return (circular.CIRCULAR,)
+        return (question_scores.CIRCULAR,)
     chained = any(x.form == "chain" for x in lines)
     return mean_columns(variant.benchmark, "cot" if chained else variant.part)
 
@@ -140,15 +141,18 @@ def _lines_by_column(
 
 def _circular_columns(asked: Sequence[SampleSummary], groups: Sequence[Sequence[SampleSummary]]) -> dict[str, Cell]:
     """Additional columns of circular evaluation: consistency over questions, accuracy over all answers."""
-    same = [circular.consistency(group) for group in groups]
-    cells = {circular.CONSISTENCY: _column_cell(same, circular.CONSISTENCY, None)} if same else {}
+    same = [question_scores.consistency(group) for group in groups]
+    cells = {question_scores.CONSISTENCY: _column_cell(same, question_scores.CONSISTENCY, None)} if same else {}
     return cells | {"accuracy": _column_cell(asked, "accuracy", None)}
 
 
 def _replies(questions: Sequence[Sequence[SampleSummary]]) -> dict[str, Any]:
     """The block "replies" of a task whose questions were asked several times: shares of the questions, in percent."""
-    right = [line for question in questions if (line := replies.always_right(question)) is not None]
-    lines = {replies.ALIKE: [replies.alike(question) for question in questions], replies.ALWAYS_RIGHT: right}
+    right = [line for question in questions if (line := question_scores.always_right(question)) is not None]
+    lines = {
+        question_scores.ALIKE: [question_scores.alike(question) for question in questions],
+        question_scores.ALWAYS_RIGHT: right,
+    }
     shares = {name: _column_cell(of, name, None) for name, of in lines.items() if of}
     return {"per_question": max(map(len, questions)), "questions": len(questions), **shares}
 
@@ -301,3 +305,52 @@ def _captions(lines: Sequence[SampleSummary], variant: TaskVariant) -> dict[str,
         if foreign:
             cells[name]["n_foreign"] = foreign
     return cells
+
+
+class FrameCheck:
+    """Scores of the points and boxes of one task in every coordinate frame: the same replies, read in each.
+
+    A model that answers in another frame than it is read in gets boxes near 0, which looks like a bad model. The
+    figures are written beside the scores and warned of (coordinates.misfit_warnings); they never replace them.
+    resizing: as in `score_sample`.
+    """
+
+    def __init__(self, variant: TaskVariant, resizing: InputResizing | None) -> None:
+        self._variant, self._resizing = variant, resizing
+        self._counts: dict[str, int] = {}
+        self._sums: dict[str, dict[Frame, float]] = {}
+
+    def add(self, sample: ScoredSample) -> None:
+        """Add a sample; one that is no point or box, or that could not be scored, is left out."""
+        if sample.form not in LIMITS or sample.status == "unscored" or not isinstance(sample.raw, str):
+            return
+        record = sample.record
+        target = target_of(record, sample.form, self._variant.lang)
+        if not isinstance(target, Answer):
+            return
+        size = input_size(record, self._variant, self._resizing)
+        metric: Any = answer_metrics.iou if sample.form == "box" else answer_metrics.location_score
+        self._counts[sample.form] = self._counts.get(sample.form, 0) + 1
+        sums = self._sums.setdefault(sample.form, dict.fromkeys(FRAMES, 0.0))
+        for frame in FRAMES:
+            read = parse(sample.raw, sample.form, image_size=record.image_size, frame=frame, model_input=size)
+            if isinstance(read, Answer):
+                sums[frame] += float(metric(read.value, target.value))
+
+    def summary(self) -> dict[str, Any] | None:
+        """The block `coordinates` of the task's table; None without points and boxes.
+
+        frame: as in --frame. model_input: how the model resizes images (InputResizing.to_json), None if not known.
+        by_frame: form -> {n, scores: frame -> mean in percent, unparsed replies as 0}.
+        """
+        if not self._counts:
+            return None
+        used = self._variant.resizing() or self._resizing
+        return {
+            "frame": self._variant.frame_text,
+            "model_input": used.to_json() if used else None,
+            "by_frame": {
+                form: {"n": n, "scores": {f: round(100 * total / n, 6) for f, total in self._sums[form].items()}}
+                for form, n in self._counts.items()
+            },
+        }

@@ -16,8 +16,7 @@ from lmms_eval_ad2.core.coordinates import InputResizing
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.core.numbers import is_whole
 from lmms_eval_ad2.core.records import Record
-from lmms_eval_ad2.scoring.replies import REPLY
-from lmms_eval_ad2.scoring.rotation import ROTATED
+from lmms_eval_ad2.scoring.derived_records import REPLY, ROTATED
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.files import atomic_write

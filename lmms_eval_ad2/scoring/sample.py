@@ -23,7 +23,7 @@ from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.parsing.chain import read_step_replies
 from lmms_eval_ad2.parsing.wrappers import as_given
-from lmms_eval_ad2.scoring.metrics import ocr, typed_answers
+from lmms_eval_ad2.scoring.metrics import answer_metrics
 from lmms_eval_ad2.scoring.score_columns import (
     CHAIN_COLUMNS,
     EXTRACTED,
@@ -198,10 +198,10 @@ def _score_exact(sample: ScoredSample, record: Record, read: Answer, variant: Ta
     if sample.form == "mc":
         sample.kind = next((o.kind for o in record.options if o.letter == read.value), None)
     if sample.form in ("point", "box"):
-        metric: Any = typed_answers.iou if sample.form == "box" else partial(_location_score, record)
+        metric: Any = answer_metrics.iou if sample.form == "box" else partial(_location_score, record)
         value = float(metric(read.value, target.value))
     else:
-        value = typed_answers.accuracy(str(read.value), str(target.value))
+        value = answer_metrics.accuracy(str(read.value), str(target.value))
     set_column(sample, sample.column, value, value)
 
 
@@ -209,7 +209,7 @@ def _location_score(record: Record, point: Sequence[float], target: Sequence[flo
     """The location score, with distances in pixels of LOCATION_WIDTH if the benchmark has one."""
     width = LOCATION_WIDTH.get(record.benchmark)
     scale = width / record.image_size[0] if width and record.image_size else 1.0
-    return typed_answers.location_score([scale * v for v in point], [scale * v for v in target])
+    return answer_metrics.location_score([scale * v for v in point], [scale * v for v in target])
 
 
 def _score_ocr(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
@@ -217,7 +217,7 @@ def _score_ocr(sample: ScoredSample, record: Record, read: Answer, variant: Task
     if not reference.strip():
         _not_scored(sample, "unscored", BAD_REFERENCE)
         return
-    scores = ocr.score_ocr(str(read.value), reference)
+    scores = answer_metrics.score_ocr(str(read.value), reference)
     set_column(sample, "ocr_cer", scores["ocr_cer"], scores["ocr_cer"])
     set_column(sample, sample.column, scores["ocr_f1"], scores["ocr_f1"])
     text = parse(str(sample.raw), "ocr", question=record.question.get(variant.lang))
@@ -226,7 +226,7 @@ def _score_ocr(sample: ScoredSample, record: Record, read: Answer, variant: Task
         sample.column_status = dict.fromkeys(EXTRACTED.values(), "unparsed")
     else:
         sample.note = f"extracted: {text.value}" if text.value != read.value else ""
-        scores = ocr.score_ocr(str(text.value), reference)
+        scores = answer_metrics.score_ocr(str(text.value), reference)
     for column, extracted in EXTRACTED.items():
         value = worst(sample, extracted) if isinstance(text, Unparsed) else scores[column]
         set_column(sample, extracted, value, value)

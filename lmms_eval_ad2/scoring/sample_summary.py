@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lmms_eval_ad2.core.records import BREAKDOWNS, Record
-from lmms_eval_ad2.scoring.replies import QuestionReply
-from lmms_eval_ad2.scoring.rotation import ROTATED
+from lmms_eval_ad2.scoring.derived_records import REPLY, ROTATED
 from lmms_eval_ad2.scoring.sample import ScoredSample, reference_text, score_columns
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
@@ -25,7 +25,7 @@ def _share(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class OptionRotation:
-    """One order of a question's options (scoring/rotation.py).
+    """One order of a question's options (scoring/derived_records.py).
 
     by, of: shift and number of options. place: position of the chosen option from 0; None if no letter was parsed.
     chosen: its position in the stored order, so that equal numbers mean equal texts.
@@ -36,6 +36,24 @@ class OptionRotation:
     of: int
     place: int | None
     chosen: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionReply:
+    """One reply to `question`. `content`: the parsed answer as text; None if it could not be read."""
+
+    question: str
+    content: str | None
+
+    @classmethod
+    def of(cls, sample: ScoredSample) -> QuestionReply | None:
+        """None for a sample of a run that asked once."""
+        meta = sample.record.meta.get(REPLY)
+        if not isinstance(meta, Mapping):
+            return None
+        read = sample.answer is not None
+        content = json.dumps(sample.answer, sort_keys=True, ensure_ascii=False, default=str) if read else None
+        return cls(str(meta["id"]), content)
 
 
 @dataclass(frozen=True, slots=True)

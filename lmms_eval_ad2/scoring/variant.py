@@ -40,7 +40,7 @@ class TaskVariant:
     that determine the size of the model's input, e.g. "max_pixels=2007040", if the model does not tell them.
     captions: n-gram metrics over the free-text answers, in addition to the score.
     judge: False scores free text by `captions` alone (AutoDrive-QA Table 1's open-ended columns).
-    circular: ask each multiple-choice question once per rotation of its options (scoring/rotation.py).
+    circular: ask each multiple-choice question once per rotation of its options (scoring/derived_records.py).
     rubric: the judge's rubric for free text. None: that of the benchmark (scoring/sample.rubric_of).
     """
 

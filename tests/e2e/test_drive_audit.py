@@ -72,8 +72,8 @@ def audit(listing: Path, out: Path, *more: str | Path) -> int:
 def test_the_report_has_recomputed_figures_missing_routes_and_rankings(
     tmp_path: Path, listing: Path, server: FileServer, contents: dict[str, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, docs = tmp_path / "out", tmp_path / "audit.md"
-    assert audit(listing, out, "--host", server.address, "--docs", docs) == 0
+    out = tmp_path / "out"
+    assert audit(listing, out, "--host", server.address) == 0
     text = capsys.readouterr().out
     found = json.loads((out / "audit.json").read_text("utf-8"))
     whole, some, half = found["results"]
@@ -91,7 +91,7 @@ def test_the_report_has_recomputed_figures_missing_routes_and_rankings(
     plan = found["sample_size"]["driving_score"]
     assert plan["pairs"] == 3 and all(0.93 <= one["share"] <= 0.97 for one in plan["coverages"][1:])
     assert (out / "audit.txt").read_text("utf-8") in text
-    page, markdown = (out / "audit.html").read_text("utf-8"), docs.read_text("utf-8")
+    page, markdown = (out / "audit.html").read_text("utf-8"), (out / "audit.md").read_text("utf-8")
     for part in ("Published ranking by Driving Score", "the mean over the 200 records", "Absent", whole["sha256"]):
         assert part in text and part in page and part in markdown
     assert sorted(server.requests) == sorted(f"{ROOT}/{path}" for path in contents)
@@ -99,7 +99,7 @@ def test_the_report_has_recomputed_figures_missing_routes_and_rankings(
     assert found["version"] == code_label() and code_label() not in markdown
 
 
-def test_downloaded_and_given_files_are_not_fetched_again(
+def test_downloaded_files_are_not_fetched_again(
     tmp_path: Path, listing: Path, server: FileServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raw = yaml.safe_load(listing.read_text())
@@ -108,9 +108,7 @@ def test_downloaded_and_given_files_are_not_fetched_again(
     n = len(server.requests)
     assert n == 2
     assert audit(listing, tmp_path / "out", "--host", server.address) == 0
-    assert audit(listing, tmp_path / "new", "--files", tmp_path / "out" / "files", "--host", server.address) == 0
     assert len(server.requests) == n
-    assert not (tmp_path / "new" / "files").exists()
 
 
 def test_a_changed_file_and_a_missing_one_are_one_line_of_error(
@@ -121,8 +119,7 @@ def test_a_changed_file_and_a_missing_one_are_one_line_of_error(
     server.files = {path: content for path, content in server.files.items() if "some" not in path}
     assert audit(listing, tmp_path / "out", "--host", server.address) == 2
     assert audit(tmp_path / "none.yaml", tmp_path / "out") == 2
-    assert audit(listing, tmp_path / "out", "--files", tmp_path / "none") == 2
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
     assert ["another version" in errors[0], "404" in errors[1], "cannot be read" in errors[2]] == [True] * 3
-    assert "no such folder" in errors[3] and len(errors) == 4
+    assert len(errors) == 3
     assert not (tmp_path / "out" / "audit.json").exists()

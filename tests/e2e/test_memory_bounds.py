@@ -251,7 +251,7 @@ def test_result_files(
 JUDGE = """
 from lmms_eval_ad2.judge.backends import llm
 from lmms_eval_ad2.judge.base import JudgeItem
-from lmms_eval_ad2.judge.rubric_files import load
+from lmms_eval_ad2.judge.rubrics import load
 from lmms_eval_ad2.llm.client import EndpointConfig
 from lmms_eval_ad2.llm.settings import EndpointSampling
 

@@ -112,7 +112,7 @@ HEAVY = {
     "sentence_transformers": ("lmms_eval_ad2/judge/backends/embedding.py",),
     "matplotlib": ("lmms_eval_ad2/report/page/svg.py", "closedloop_plugin/report/", "closedloop_plugin/maps/draw.py"),
     "pycocoevalcap": ("lmms_eval_ad2/scoring/metrics/caption",),
-    "jiwer": ("lmms_eval_ad2/scoring/metrics/ocr.py",),
+    "jiwer": ("lmms_eval_ad2/scoring/metrics/answer_metrics.py",),
     "evaluate": ("lmms_eval_ad2/judge/backends/evaluate_metric.py",),
     "ijson": ("lmms_eval_ad2/data/releases",),
     "torch": ("closedloop_plugin/driver/agents/lmms_model.py", "lmms_eval_ad2/core/import_probe.py",

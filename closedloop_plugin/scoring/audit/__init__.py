@@ -1,3 +1,1 @@
 """The audit of public Bench2Drive result files: reading a list, obtaining the files, scoring, comparing, reporting."""
-
-HOST = "https://raw.githubusercontent.com"  # serves /REPOSITORY/COMMIT/PATH

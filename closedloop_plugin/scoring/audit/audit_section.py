@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from closedloop_plugin.scoring.audit.audited_result import AuditedResult
-from closedloop_plugin.scoring.audit.file_audit import FileAudit, to_json
-from closedloop_plugin.scoring.audit.printed_figures import MEASURES, OWN_KEYS, UNEXPLAINED, ExplainedFigure
-from closedloop_plugin.scoring.audit.rankings import PairedDifference, PublishedRanking
-from closedloop_plugin.scoring.audit.sample_size import POINTS, POWER, SampleSizePlan
+from closedloop_plugin.scoring.audit.recomputed import MEASURES, OWN_KEYS, UNEXPLAINED
+from closedloop_plugin.scoring.audit.sample_size import POINTS, POWER
 from lmms_eval_ad2.report.cell_text import NONE
-from lmms_eval_ad2.report.sections import ReportSection, SectionCell, SectionTable, Span
+from lmms_eval_ad2.report.sections import ReportSection, SectionCell, SectionTable
 
 SECTION = "audit"
 MARK = " *"  # behind a difference whose interval excludes 0
 
+Audit = Mapping[str, Any]  # the content of audit.json
+Rows = list[list[SectionCell | str]]
 
-def audit_section(found: FileAudit) -> ReportSection:
-    """All tables of the audit in their order; `data` is that of audit.json."""
+
+def audit_section(found: Audit) -> ReportSection:
+    """All tables of the audit in their order."""
+    tables = [_figures(found), _printed(found), _missing(found), _inconsistent(found)]
+    tables += [_ranking(found, measure) for measure in MEASURES]
+    tables += [_matrix(found, measure) for measure in MEASURES]
+    plans = [plan for plan in found["sample_size"].values() if plan]
+    tables += [_sample_size(plans, found["routes"]["n"])] if plans else []
+    footer = [_files(found), *_not_available(found), *map(_other_set, found.get("other_sets", ()))]
     return ReportSection(
-        name=SECTION,
-        title="Recomputed figures",
-        runs=(),
-        tables=[
-            _figures(found),
-            _printed(found),
-            _missing(found),
-            _inconsistent(found),
-            *(_ranking(found, measure) for measure in MEASURES),
-            *(_matrix(found, measure) for measure in MEASURES),
-            *_sample_size(found),
-        ],
-        footer=[_files(found), *_not_available(found), *_other_sets(found)],
-        data=to_json(found),
-    )
+        name=SECTION, title="Recomputed figures", runs=(), tables=tables, footer=footer, data=found
+    )  # fmt: skip
 
 
-def _figures(found: FileAudit) -> SectionTable:
-    n = len(found.routes)
-    rows: list[list[SectionCell | str]] = []
-    for i, result in enumerate(found.results, 1):
-        summary = result.summary
-        counts = [summary["n_records"], len(result.missing), summary["n_crashed"]]
-        spans = [_with_span(summary[name], summary["intervals"][name]) for name in MEASURES]
-        rows.append([str(i), result.name, *map(str, counts), *spans])
+def _figures(found: Audit) -> SectionTable:
+    n = found["routes"]["n"]
+    rows: Rows = []
+    for i, one in enumerate(found["results"], 1):
+        counts = [one["n_records"], one["n_missing"], one["n_crashed"]]
+        spans = [_with_span(one[name], one["intervals"][name]) for name in MEASURES]
+        rows.append([str(i), one["name"], *map(str, counts), *spans])
     text = (
         f"Both figures are means over all {n} routes. A route without a record counts 0, which is the rule of the "
         "benchmark's maintainers (Thinklab-SJTU/Bench2Drive, issue 150). The 95 % intervals come from leaving out one "
@@ -56,105 +49,95 @@ def _figures(found: FileAudit) -> SectionTable:
     return SectionTable(f"Figures over all {n} routes", headers, rows, "rlrrrrr", caption=[text])
 
 
-def _printed(found: FileAudit) -> SectionTable:
+def _printed(found: Audit) -> SectionTable:
     rows = []
-    for result, figures in zip(found.results, found.explained, strict=True):
-        for source in dict.fromkeys(one.source for one in figures):
-            of_source = {one.measure: one for one in figures if one.source == source}
-            printed = _two([one.printed if (one := of_source.get(m)) else None for m in MEASURES])
-            recomputed = _two([one.recomputed if (one := of_source.get(m)) else None for m in MEASURES])
-            rows.append([result.name, source, printed, recomputed, _meaning([*of_source.values()])])
-    everything = [one for figures in found.explained for one in figures]
-    whole = sum(one.reproduced for one in everything)
-    own = sum(one.source == OWN_KEYS for one in everything)
-    elsewhere = sum(one.equal_over is not None and not one.reproduced for one in everything)
+    for result in found["results"]:
+        for source in dict.fromkeys(one["source"] for one in result["printed"]):
+            figures = {one["measure"]: one for one in result["printed"] if one["source"] == source}
+            pairs = [
+                " / ".join(f"{figures[name][key]:.2f}" if name in figures else NONE for name in MEASURES)
+                for key in ("printed", "recomputed")
+            ]
+            texts = {one["text"] for one in figures.values()}
+            named = [f"{MEASURES[name]}: {one['text']}" for name, one in figures.items()]
+            rows.append([result["name"], source, *pairs, texts.pop() if len(texts) == 1 else "; ".join(named)])
+    everything = [(result["name"], one) for result in found["results"] for one in result["printed"]]
+    whole = sum(one["reproduced"] for _, one in everything)
+    own = sum(one["source"] == OWN_KEYS for _, one in everything)
+    elsewhere = sum(one["equal_over"] is not None and not one["reproduced"] for _, one in everything)
+    equal = [(name, one, one["equal_over"][one["measure"]]) for name, one in everything if one["equal_over"]]
+    not_rounded = [
+        f"{name}, {MEASURES[one['measure']]} {one['printed']:.2f} for {mean:.3f}"
+        for name, one, mean in equal
+        if f"{mean:.2f}" != f"{one['printed']:.2f}"
+    ]
     text = (
         f"Published figures: {len(everything)}, of which {len(everything) - own} are printed and {own} are {OWN_KEYS}. "
-        f"Equal to the mean over all {len(found.routes)} routes: {whole}. Equal to the mean over another number of "
+        f"Equal to the mean over all {found['routes']['n']} routes: {whole}. Equal to the mean over another number of "
         f"records, or of another file: {elsewhere}. Unexplained: {len(everything) - whole - elsewhere}. Equal means "
         "within 0.01, so that a figure whose decimals are cut off instead of rounded counts "
-        f"({_not_rounded(found)}). The figures of one source are explained together: they "
+        f"({'; '.join(not_rounded) or 'none here'}). The figures of one source are explained together: they "
         "must be means of one result over the same routes, and another result is named only if both measures are "
         "printed and equal. A mean over the records of a file leaves out "
         "the routes without a record; the drives behind it are the same. DS: Driving Score, SR: Success Rate (%)."
     )
-    notes = [f"{result.name}: {result.listed.note}" for result in found.results if result.listed.note]
+    notes = [f"{result['name']}: {result['note']}" for result in found["results"] if result["note"]]
     headers = ["result", "published in", "published DS / SR", "over all routes", "the published figures are"]
     return SectionTable("Published and recomputed", headers, rows, "llrrl", caption=[text], notes=notes)
 
 
-def _not_rounded(found: FileAudit) -> str:
-    names = [
-        f"{result.name}, {MEASURES[one.measure]} {one.printed:.2f} for {one.not_rounded:.3f}"
-        for result, figures in zip(found.results, found.explained, strict=True)
-        for one in figures
-        if one.not_rounded is not None
-    ]
-    return "; ".join(names) or "none here"
-
-
-def _meaning(figures: Sequence[ExplainedFigure]) -> str:
-    """What the figures of one source are, in one text if both are the same."""
-    texts = dict.fromkeys(one.text for one in figures)
-    if len(texts) == 1:
-        return next(iter(texts))
-    return "; ".join(f"{MEASURES[one.measure]}: {one.text}" for one in figures)
-
-
-def _missing(found: FileAudit) -> SectionTable:
-    rows = [[r.name, str(len(r.missing)), ", ".join(r.missing)] for r in found.results if r.missing]
-    counts = Counter(route for result in found.results for route in result.missing)
+def _missing(found: Audit) -> SectionTable:
+    by_result = {one["name"]: [route for route, _ in one["missing"]] for one in found["results"] if one["missing"]}
+    rows = [[name, str(len(routes)), ", ".join(routes)] for name, routes in by_result.items()]
+    counts = Counter(route for routes in by_result.values() for route in routes)
     often = [f"{route} ({n} results)" for route, n in counts.most_common() if n > 2]
-    text = f"Results with missing routes: {len(rows)} of {len(found.results)}. Different routes: {len(counts)}."
+    text = "Every file has a record for every route."
+    if rows:
+        n = len(found["results"])
+        text = f"Results with missing routes: {len(rows)} of {n}. Different routes: {len(counts)}."
     if often:
         text += f" Missing in more than two results: {', '.join(often)}."
-    if not rows:
-        text = "Every file has a record for every route."
     return SectionTable("Missing routes", ["result", "n", "routes"], rows, "lrl", caption=[text])
 
 
-def _inconsistent(found: FileAudit) -> SectionTable:
+def _inconsistent(found: Audit) -> SectionTable:
     """Records whose scores contradict each other, and those that could not be checked."""
-    rows = [[r.name, one["text"]] for r in found.results for one in r.summary["inconsistent"]]
+    results = found["results"]
+    rows = [[result["name"], one["text"]] for result in results for one in result["inconsistent"]]
     notes = [
-        f"{r.name}: not checked, {reason}: {len(routes)} record(s)"
-        for r in found.results
-        for reason, routes in r.summary["unchecked"].items()
+        f"{result['name']}: not checked, {reason}: {len(routes)} record(s)"
+        for result in results
+        for reason, routes in result["unchecked"].items()
     ]
     text = (
         "A record is inconsistent if its composed score is not route score times penalty, or its penalty is not that "
         "of the listed infractions under the benchmark's rules, beyond the rounding of the file. It counts as the file "
-        f"says. Inconsistent: {sum(r.summary['n_inconsistent'] for r in found.results)} of "
-        f"{sum(r.summary['n_records'] for r in found.results)} records."
+        f"says. Inconsistent: {sum(result['n_inconsistent'] for result in results)} of "
+        f"{sum(result['n_records'] for result in results)} records."
     )
     return SectionTable("Inconsistent records", ["result", "contradiction"], rows, caption=[text], notes=notes)
 
 
-def _ranking(found: FileAudit, measure: str) -> SectionTable:
-    ranked = found.rankings[measure]
-    rows: list[list[SectionCell | str]] = []
-    figures_of = [_first_figure(found, measure, i) for i in ranked.order]
-    for place, (i, figure) in enumerate(zip(ranked.order, figures_of, strict=True), 1):
-        pair = ranked.next_pairs[place - 1] if place <= len(ranked.next_pairs) else None
-        gap = [NONE, NONE] if pair is None else [_with_span(pair.value, pair.ci, signed=True), pair.verdict]
-        figures = [f"{figure.printed:.2f}", figure.over, f"{figure.recomputed:.2f}", str(ranked.recomputed_ranks[i])]
-        rows.append([str(place), found.results[i].name, *figures, *gap, figure.source])
-    headers = ["place", "result", "published", "over", "recomputed", "place recomputed"]
-    headers += ["difference to the next [95 %]", "order", "published in"]
-    title = f"Published ranking by {MEASURES[measure]}"
-    text, notes = _ranking_text(ranked), _ranking_notes(found, ranked, figures_of)
-    return SectionTable(title, headers, rows, "rlrlrrrll", caption=[text], notes=notes)
-
-
-def _first_figure(found: FileAudit, measure: str, i: int) -> ExplainedFigure:
-    """The figure that gives result `i` its place: AuditedResult.printed_figure with its source."""
-    return next(one for one in found.explained[i] if one.measure == measure)
-
-
-def _ranking_text(ranked: PublishedRanking) -> str:
-    counts = ranked.verdicts
-    return (
-        f"Ordered by the published {MEASURES[ranked.measure]}: the first one that the authors print, else the one that "
+def _ranking(found: Audit, measure: str) -> SectionTable:
+    ranked, title = found["rankings"][measure], MEASURES[measure]
+    names = {one["id"]: one["name"] for one in found["results"]}
+    figures: dict[str, Any] = {}  # of each result the one that gives it its place
+    for one in found["results"]:
+        for figure in reversed(one["printed"]):
+            if figure["measure"] == measure:
+                figures[one["id"]] = figure
+    rows: Rows = []
+    for place, id in enumerate(ranked["published_order"], 1):
+        gap: list[SectionCell | str] = [NONE, NONE]
+        if place <= len(ranked["next_pairs"]):
+            pair = ranked["next_pairs"][place - 1]
+            gap = [_with_span(pair["difference"], pair["interval"], "+"), pair["verdict"]]
+        one, recomputed = figures[id], str(ranked["recomputed_ranks"][id])
+        published = [f"{one['printed']:.2f}", one["over"], f"{one['recomputed']:.2f}", recomputed]
+        rows.append([str(place), names[id], *published, *gap, one["source"]])
+    counts = Counter(ranked["verdicts"])
+    text = (
+        f"Ordered by the published {title}: the first one that the authors print, else the one that "
         f"the file states itself ({OWN_KEYS}). The published figures are means over different routes (over); they are "
         "ordered as they are. The difference to the next result is recomputed over all routes, paired by "
         "route; a route without a record is 0, whatever the cause. The order of two results holds if the 95 % interval "
@@ -163,104 +146,95 @@ def _ranking_text(ranked: PublishedRanking) -> str:
         f"{sum(counts.values())} pairs: holds {counts['holds']}, open {counts['open']}, reversed {counts['reversed']}, "
         f"tie {counts['tie']}. The intervals are not adjusted for the number of pairs."
     )
-
-
-def _ranking_notes(found: FileAudit, ranked: PublishedRanking, figures: Sequence[ExplainedFigure]) -> list[str]:
-    """What limits the ranking: different denominators, figures that nobody printed, results without a figure."""
-    over = Counter(UNEXPLAINED if one.equal_over is None else str(one.equal_over) for one in figures)
+    placed = [(id, figures[id]) for id in ranked["published_order"]]
+    over = Counter(_basis(figure) for _, figure in placed)
     notes = [f"published figures over {', '.join(f'{what}: {n}' for what, n in over.most_common())}"] if over else []
-    names = [found.results[i].name for i, one in zip(ranked.order, figures, strict=True) if one.source == OWN_KEYS]
-    if names:
-        notes.append(f"not printed, but stated by the file itself: {'; '.join(names)}")
-    if ranked.unprinted:
-        names = [found.results[i].name for i in ranked.unprinted]
-        notes.append(f"no {MEASURES[ranked.measure]} published, without a place and a verdict: {'; '.join(names)}")
-    return notes
+    if stated := [names[id] for id, figure in placed if figure["source"] == OWN_KEYS]:
+        notes.append(f"not printed, but stated by the file itself: {'; '.join(stated)}")
+    if without := [names[id] for id in ranked["without_a_printed_figure"]]:
+        notes.append(f"no {title} published, without a place and a verdict: {'; '.join(without)}")
+    headers = ["place", "result", "published", "over", "recomputed", "place recomputed"]
+    headers += ["difference to the next [95 %]", "order", "published in"]
+    return SectionTable(f"Published ranking by {title}", headers, rows, "rlrlrrrll", caption=[text], notes=notes)
 
 
-def _matrix(found: FileAudit, measure: str) -> SectionTable:
-    by_place = {(pair.a, pair.b): pair for pair in found.pairs[measure]}
-    n = len(found.results)
-    rows = []
-    for j in range(1, n):
-        cells = [_cell(by_place[i, j]) if i < j else "" for i in range(n - 1)]
-        rows.append([f"{j + 1} {found.results[j].name}", *cells])
+def _basis(figure: Mapping[str, Any]) -> str:
+    """The number and kind of routes of a published figure, whichever result they are of."""
+    basis = figure["equal_over"]
+    return f"{basis['n']} {basis['what']}" if basis else UNEXPLAINED
+
+
+def _matrix(found: Audit, measure: str) -> SectionTable:
+    title, n = MEASURES[measure], len(found["results"])
+    names = {one["id"]: one["name"] for one in found["results"]}
+    pairs = {(pair["a"], pair["b"]): pair for pair in found["pairs"][measure]}
+    rows: Rows = []
+    for j, row in list(enumerate(names, 1))[1:]:
+        cells = [_difference(pairs[column, row]) if (column, row) in pairs else "" for column in list(names)[: n - 1]]
+        rows.append([f"{j} {names[row]}", *cells])
     text = (
-        f"{MEASURES[measure]} of the column's result less that of the row's, in points, paired by route, and half the "
+        f"{title} of the column's result less that of the row's, in points, paired by route, and half the "
         "width of its 95 % interval. A star marks an interval that excludes 0. The columns have the numbers of the "
         "first table; audit.json has both limits of each interval."
     )
-    title = f"Paired differences: {MEASURES[measure]}"
-    headers = ["", *(str(i + 1) for i in range(n - 1))]
     notes = [
-        f"{found.results[pair.a].name} and {found.results[pair.b].name}: over {pair.routes} routes; the others have "
+        f"{names[pair['a']]} and {names[pair['b']]}: over {pair['routes']} routes; the others have "
         "different towns or scenarios under the same id in the two files"
-        for pair in found.pairs[measure]
-        if pair.routes < len(found.routes)
+        for pair in pairs.values()
+        if pair["routes"] < found["routes"]["n"]
     ]
-    return SectionTable(title, headers, rows, "l" + "r" * (n - 1), caption=[text], notes=notes)
+    headers = ["", *(str(i) for i in range(1, n))]
+    align = "l" + "r" * (n - 1)
+    return SectionTable(f"Paired differences: {title}", headers, rows, align, caption=[text], notes=notes)
 
 
-def _cell(pair: PairedDifference) -> SectionCell:
-    half = NONE if pair.ci is None else f"{(pair.ci[1] - pair.ci[0]) / 2:.1f}"
-    mark = MARK if pair.excludes_zero else ""
-    return SectionCell(f"{pair.value:+.1f}{mark}", f"±{half}", marked=pair.excludes_zero)
+def _difference(pair: Mapping[str, Any]) -> SectionCell:
+    ci = pair["interval"]
+    if ci is None:
+        return SectionCell(f"{pair['difference']:+.1f}", f"±{NONE}")
+    marked = ci[0] > 0 or ci[1] < 0
+    return SectionCell(f"{pair['difference']:+.1f}{MARK * marked}", f"±{(ci[1] - ci[0]) / 2:.1f}", marked=marked)
 
 
-def _sample_size(found: FileAudit) -> list[SectionTable]:
-    plans = {measure: one for measure, one in found.plans.items() if one is not None}
-    if not plans:
-        return []
-    rows = [row for measure, one in plans.items() for row in _demands(measure, one)]
+def _sample_size(plans: Sequence[Mapping[str, Any]], n: int) -> SectionTable:
     power = f"{100 * POWER:.0f} %"
-    n = len(found.routes)
-    headers = ["", "s", f"visible on {n} routes", f"routes for ±{POINTS:g}", f"routes for {power} power"]
-    first = next(iter(plans.values()))
+    rows, notes = [], []
+    for plan in plans:
+        title = MEASURES[plan["measure"]]
+        for name, d in zip(("first quartile", "median", "third quartile"), plan["demands"], strict=True):
+            figures = [f"{d['spread']:.1f}", f"{d['visible']:.1f}", str(d["routes"]), str(d["routes_with_power"])]
+            rows.append([f"{title}, {name}", *figures])
+        if seeds := plan["seeds"]:
+            notes.append(
+                f"{title}, more seeds on the same {n} routes: over the seeds of {', '.join(seeds['models'])}, the "
+                f"score of a route has a standard deviation of {seeds['spread']:.1f} points. To see {POINTS:g} points "
+                f"between two such models on exactly these routes takes {seeds['seeds']} seeds of each "
+                f"({seeds['seeds_with_power']} for {power} power). More seeds do not replace more routes: they say "
+                "nothing about other routes."
+            )
+        shares = ", ".join(f"{100 * one['share']:.1f} % over {one['n']} routes" for one in plan["coverages"])
+        notes.append(
+            f"{title}, check of the intervals: {plan['coverages'][0]['draws']} times, routes of a random pair of "
+            "files were drawn with replacement and the interval of their mean difference was computed. Share of "
+            f"intervals that contain the mean of the pair's whole files (95 % expected): {shares}."
+        )
     text = (
-        f"From the differences by route of {first.pairs} pairs of results of different models. s: the standard "
+        f"From the differences by route of {plans[0]['pairs']} pairs of results of different models. s: the standard "
         "deviation of a pair's differences over routes, in points; the rows are its quartiles over the pairs. Visible: "
         f"the smallest difference in points whose interval excludes 0 on {n} routes, driven once by each of two "
         f"models. The last two columns concern a difference of {POINTS:g} points on routes of the same kind, driven "
         f"once: the number of routes for an interval of ±{POINTS:g} points, and for an interval that excludes 0 in "
         f"{power} of repetitions."
     )
-    notes = [note for measure, one in plans.items() for note in _plan_notes(measure, one, n)]
+    headers = ["", "s", f"visible on {n} routes", f"routes for ±{POINTS:g}", f"routes for {power} power"]
     title = f"Routes and seeds needed to see a difference of {POINTS:g} points"
-    return [SectionTable(title, headers, rows, "lrrrr", caption=[text], notes=notes)]
+    return SectionTable(title, headers, rows, "lrrrr", caption=[text], notes=notes)
 
 
-def _demands(measure: str, one: SampleSizePlan) -> list[list[str]]:
-    names = ("first quartile", "median", "third quartile")
-    return [
-        [f"{MEASURES[measure]}, {name}", f"{d.spread:.1f}", f"{d.visible:.1f}", str(d.routes), str(d.routes_with_power)]
-        for name, d in zip(names, one.demands, strict=True)
-    ]
-
-
-def _plan_notes(measure: str, one: SampleSizePlan, n: int) -> list[str]:
-    shares = ", ".join(f"{100 * c.share:.1f} % over {c.n} routes" for c in one.coverages)
-    notes = [
-        f"{MEASURES[measure]}, check of the intervals: {one.coverages[0].draws} times, routes of a random pair of "
-        "files were drawn with replacement and the interval of their mean difference was computed. Share of intervals "
-        f"that contain the mean of the pair's whole files (95 % expected): {shares}."
-    ]
-    if (seeds := one.seeds) is not None:
-        notes.insert(
-            0,
-            f"{MEASURES[measure]}, more seeds on the same {n} routes: over the seeds of {', '.join(seeds.models)}, the "
-            f"score of a route has a standard deviation of {seeds.spread:.1f} points. To see {POINTS:g} points between "
-            f"two such models on exactly these routes takes {seeds.seeds} seeds of each ({seeds.seeds_with_power} for "
-            f"{100 * POWER:.0f} % power). More seeds do not replace more routes: they say nothing about other routes.",
-        )
-    return notes
-
-
-def _files(found: FileAudit) -> SectionTable:
-    named: list[tuple[str, AuditedResult | None]] = [("route file", None), *((r.name, r) for r in found.results)]
-    rows = []
-    for name, result in named:
-        file = found.listed.routes if result is None else result.listed
-        rows.append([name, file.repository, file.path, file.license, file.commit, file.sha256])
+def _files(found: Audit) -> SectionTable:
+    named = [("route file", found["routes"]), *((one["name"], one) for one in found["results"])]
+    rows = [[name, *(file[key] for key in ("repository", "path", "license", "commit", "sha256"))]
+            for name, file in named]  # fmt: skip
     text = (
         "Each file is identified by its commit and its sha256. Where a result has one file per route, the sha256 is "
         "that of a listing of its files. The files belong to their authors and are not part of this repository."
@@ -269,32 +243,22 @@ def _files(found: FileAudit) -> SectionTable:
     return SectionTable("Files", headers, rows, caption=[text])
 
 
-def _not_available(found: FileAudit) -> list[SectionTable]:
-    rows = [[one.name, one.reason] for one in found.listed.not_available]
+def _not_available(found: Audit) -> list[SectionTable]:
+    rows = [[one["name"], one["reason"]] for one in found["not_available"]]
     text = "Results of which no public file was found that could be read. A file at a public commit can be added."
     return [SectionTable("Not available", ["result", "reason"], rows, caption=[text])] if rows else []
 
 
-def _other_sets(found: FileAudit) -> list[SectionTable]:
-    headers = ["result", "published Driving Score", "published Success Rate %"]
-    return [
-        SectionTable(
-            f"{one.name}: published, not recomputed",
-            headers,
-            [[row.name, *(NONE if v is None else f"{v:.2f}" for v in (row.driving_score, row.success_rate))]
-             for row in one.printed],
-            "lrr",
-            caption=[f"As printed in {one.source}. Figures of other routes: not comparable with those above."],
-            notes=[one.note],
-        )
-        for one in found.listed.other_sets
-    ]  # fmt: skip
+def _other_set(one: Mapping[str, Any]) -> SectionTable:
+    rows = [
+        [row["name"], *(NONE if row[name] is None else f"{row[name]:.2f}" for name in MEASURES)]
+        for row in one["printed"]
+    ]
+    text = f"As printed in {one['source']}. Figures of other routes: not comparable with those above."
+    title, headers = f"{one['name']}: published, not recomputed", ["result"]
+    headers += ["published Driving Score", "published Success Rate %"]
+    return SectionTable(title, headers, rows, "lrr", caption=[text], notes=[one["note"]])
 
 
-def _with_span(value: float, span: Span | None, signed: bool = False) -> SectionCell:
-    figure = f"{value:{'+' if signed else ''}.2f}"
-    return SectionCell(figure, f"[{span[0]:.1f}, {span[1]:.1f}]" if span else "")
-
-
-def _two(values: Sequence[float | None]) -> str:
-    return " / ".join(NONE if value is None else f"{value:.2f}" for value in values)
+def _with_span(value: float, span: Sequence[float] | None, sign: str = "") -> SectionCell:
+    return SectionCell(f"{value:{sign}.2f}", f"[{span[0]:.1f}, {span[1]:.1f}]" if span else "")

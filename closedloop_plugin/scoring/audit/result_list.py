@@ -1,24 +1,13 @@
-"""The list of an audit: which public result files there are, where each one is, and which figures were printed.
+"""The list of an audit: public result files at fixed commits, and the figures that were printed for them.
 
-    routes: {repository, commit, path, sha256, license}          the route file
-    results:                                                     one entry per result
-      - {id, name, repository, commit, path, sha256, license,
-         printed: [{source, driving_score, success_rate}],       figures in percent; either may be left out
-         repeats: NAME,                                          results with the same NAME differ only in their seed
-         note: TEXT}
-    not_available:
-      - {name, reason}
-    other_sets:                                                  figures on other routes, as printed, without files
-      - {name, source, note: TEXT, printed: [{name, driving_score, success_rate}]}
-
-A `path` with {route} stands for one file per route. Its `sha256` is that of a listing with one line
-"<sha256 of the file>  <path>" per route, sorted, as `sha256sum` prints it.
+configs/audit/bench2drive.yaml uses every field. A `path` with {route} stands for one file per route. Its `sha256` is
+that of a listing with one line "<sha256 of the file>  <path>" per route, sorted, as `sha256sum` prints it.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -53,10 +42,6 @@ class PublicFile(_Strict):
     license: Text
 
     @property
-    def suffix(self) -> str:
-        return Path(self.path).suffix
-
-    @property
     def by_route(self) -> bool:
         return ROUTE in self.path
 
@@ -70,7 +55,7 @@ class PrintedFigures(_Strict):
 
 
 class ListedResult(PublicFile):
-    """A result file of the list. `id`: its name on disk."""
+    """A result file of the list. `id`: its name on disk; `repeats`: results with the same one differ in their seed."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{0,60}$")]
     name: Text
@@ -104,7 +89,7 @@ class OtherSet(_Strict):
 
 
 class ResultList(_Strict):
-    """The whole list."""
+    """The whole list. `routes`: the route file."""
 
     routes: PublicFile
     results: Annotated[tuple[ListedResult, ...], Field(min_length=1)]
@@ -117,18 +102,11 @@ def read_list(file: Path) -> ResultList:
     try:
         if file.stat().st_size > MOST_LIST_BYTES:
             raise Ad2Error(f"{file}: larger than {MOST_LIST_BYTES} bytes: not a list of result files")
-        raw = user_yaml.parse(user_yaml.read_text(file))
+        found = ResultList.model_validate(user_yaml.parse(user_yaml.read_text(file)))
     except OSError as exc:
         raise Ad2Error(f"{file}: cannot be read ({exc.strerror or exc})") from exc
     except yaml.YAMLError as exc:
         raise Ad2Error(f"{file}: not a YAML file: {yaml_fault(exc)}") from exc
-    return parse_list(raw, file)
-
-
-def parse_list(raw: Any, file: object) -> ResultList:
-    """Check the content of a list; see `read_list`."""
-    try:
-        found = ResultList.model_validate(raw)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         field = ".".join(map(str, first["loc"])) or "list"

@@ -15,15 +15,13 @@ The second question asks only which model is better on these R routes; the first
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from closedloop_plugin.scoring.audit.audited_result import AuditedResult
 from lmms_eval_ad2.scoring.metrics.intervals import ConfidenceInterval, Floats, mean_interval
 
 POINTS = 2.0  # the difference to see
@@ -33,66 +31,31 @@ Z, Z_POWER = float(ndtri(0.975)), float(ndtri(POWER))
 QUARTILES = (0.25, 0.5, 0.75)
 
 
-@dataclass(frozen=True)
-class RouteDemand:
-    """Routes needed for results whose differences have the standard deviation `spread` over routes."""
+def plan(results: Sequence[tuple[str | None, Floats]], measure: str, draws: int = 2000) -> dict[str, Any] | None:
+    """The answers for one measure, as JSON values; None without two results of different models.
 
-    spread: float  # s_d, percentage points
-    visible: float  # half-width of the interval on the audit's routes
-    routes: int
-    routes_with_power: int
-
-
-@dataclass(frozen=True)
-class SeedDemand:
-    """Seeds needed on the audit's own routes, from results of one model with several seeds. `spread`: s_w."""
-
-    models: tuple[str, ...]
-    spread: float
-    seeds: int
-    seeds_with_power: int
-
-
-@dataclass(frozen=True)
-class IntervalCoverage:
-    """Share of `draws` resampled intervals over `n` routes that contain the true mean."""
-
-    n: int
-    draws: int
-    share: float
-
-
-@dataclass(frozen=True)
-class SampleSizePlan:
-    """The answer for one measure. `demands`: at the quartiles of s_d over `pairs` pairs of different models."""
-
-    measure: str
-    pairs: int
-    demands: tuple[RouteDemand, ...]
-    seeds: SeedDemand | None
-    coverages: tuple[IntervalCoverage, ...]
-
-
-def plan(results: Sequence[AuditedResult], measure: str, draws: int = 2000) -> SampleSizePlan | None:
-    """The plan of one measure; None without two results of different models. `draws`: intervals per coverage."""
-    columns = [
-        a.values[measure] - b.values[measure]
-        for a, b in combinations(results, 2)
-        if a.listed.repeats is None or a.listed.repeats != b.listed.repeats
-    ]
+    `results`: of each one the model whose seeds it shares (None: none), and the value of each route. `draws`: intervals
+    per coverage. demands: at the quartiles of s_d (spread) over pairs of different models; visible: half-width of the
+    interval on these routes. seeds: from the models with several seeds, spread is s_w; None without any.
+    """
+    columns = [a - b for (x, a), (y, b) in combinations(results, 2) if x is None or x != y]
     if not columns or len(columns[0]) < 2:
         return None
     table = np.array(columns)  # (pairs, routes)
     n = table.shape[1]
-    spreads = np.quantile(table.std(axis=1, ddof=1), QUARTILES)
-    sizes = (n // 2, n, 2 * n)
-    return SampleSizePlan(
-        measure=measure,
-        pairs=len(table),
-        demands=tuple(_route_demand(float(s), n) for s in spreads),
-        seeds=_seed_demand(results, measure, n),
-        coverages=tuple(IntervalCoverage(k, draws, coverage(table, k, draws)) for k in sizes if k > 1),
-    )
+    return {
+        "measure": measure,
+        "pairs": len(table),
+        "demands": [
+            {"spread": s, "visible": Z * s / math.sqrt(n), "routes": routes_needed(s),
+             "routes_with_power": routes_needed(s, z=Z + Z_POWER)}
+            for s in np.quantile(table.std(axis=1, ddof=1), QUARTILES).tolist()
+        ],
+        "seeds": _seed_demand(results, n),
+        "coverages": [
+            {"n": k, "draws": draws, "share": coverage(table, k, draws)} for k in (n // 2, n, 2 * n) if k > 1
+        ],
+    }  # fmt: skip
 
 
 def routes_needed(spread: float, points: float = POINTS, z: float = Z) -> int:
@@ -126,20 +89,15 @@ def coverage(populations: Floats, n: int, draws: int, seed: int = 0) -> float:
     return float(((low <= means) & (means <= high)).mean())
 
 
-def _route_demand(spread: float, n: int) -> RouteDemand:
-    with_power = routes_needed(spread, z=Z + Z_POWER)
-    return RouteDemand(spread, Z * spread / math.sqrt(n), routes_needed(spread), with_power)
-
-
-def _seed_demand(results: Sequence[AuditedResult], measure: str, n: int) -> SeedDemand | None:
+def _seed_demand(results: Sequence[tuple[str | None, Floats]], n: int) -> dict[str, Any] | None:
     """From all models with several seeds: the variances within routes, averaged over models."""
-    groups: dict[str, list[Floats]] = defaultdict(list)
-    for result in results:
-        if result.listed.repeats is not None:
-            groups[result.listed.repeats].append(result.values[measure])
+    groups: dict[str, list[Floats]] = {}
+    for model, values in results:
+        if model is not None:
+            groups.setdefault(model, []).append(values)
     repeated = {name: np.array(runs) for name, runs in groups.items() if len(runs) > 1}
     if not repeated:
         return None
     spread = math.sqrt(float(np.mean([runs.var(axis=0, ddof=1).mean() for runs in repeated.values()])))
-    with_power = seeds_needed(spread, n, z=Z + Z_POWER)
-    return SeedDemand(tuple(repeated), spread, seeds_needed(spread, n), with_power)
+    needed, with_power = (seeds_needed(spread, n, z=z) for z in (Z, Z + Z_POWER))
+    return {"models": [*repeated], "spread": spread, "seeds": needed, "seeds_with_power": with_power}

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lmms_eval_ad2 import __version__
-from lmms_eval_ad2.core.coordinates.setting import HINT
+from lmms_eval_ad2.core.coordinates import HINT
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.export.leaks import SCENE, HeldOutIndex

@@ -16,9 +16,16 @@ from lmms_eval_ad2.core.records import Form, Record, Value
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
 from lmms_eval_ad2.harness.models.engine_model import TextModel
 from lmms_eval_ad2.harness.task_files import variant_of
-from lmms_eval_ad2.scoring.chance import WITHOUT_ANSWER, chance_value, offered
-from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
-from lmms_eval_ad2.scoring.reference_pools import NoOtherRecordError, ReferencePools
+from lmms_eval_ad2.scoring.reference_answers import (
+    WITHOUT_ANSWER,
+    NoOtherRecordError,
+    ReferencePools,
+    chain,
+    chance_value,
+    offered,
+    reference,
+    written,
+)
 from lmms_eval_ad2.scoring.sample import input_size
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
@@ -89,7 +96,7 @@ class BaselineModel(TextModel):
 
 
 class ChanceModel(BaselineModel):
-    """Random answers (scoring/chance.py)."""
+    """Random answers (scoring/reference_answers.py)."""
 
     name = "ad2_chance"
 

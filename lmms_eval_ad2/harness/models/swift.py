@@ -14,8 +14,7 @@ from typing import Any
 
 from loguru import logger
 
-from lmms_eval_ad2.core.coordinates import InputResizing
-from lmms_eval_ad2.core.coordinates.model_input import MERGE_SIZE, PATCH_SIZE, ResizeStep
+from lmms_eval_ad2.core.coordinates import MERGE_SIZE, PATCH_SIZE, InputResizing, ResizeStep
 from lmms_eval_ad2.core.errors import Ad2Error, require
 from lmms_eval_ad2.harness.model_input import processor_step, vision_utils_limits
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number

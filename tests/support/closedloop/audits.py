@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from closedloop_plugin.scoring.audit.audited_result import AuditedResult
-from closedloop_plugin.scoring.audit.printed_figures import MeanBasis
+from closedloop_plugin.scoring.audit.recomputed import AuditedResult
 from closedloop_plugin.scoring.audit.result_list import ListedResult, PrintedFigures
 from closedloop_plugin.scoring.driving import driving_score, success_rate
 from closedloop_plugin.scoring.measures import ComparedEpisode
@@ -58,7 +57,7 @@ def audited_result(
         listed=listed(id, printed=figures, **changes),
         run=ComparedRun(id, ids, [ComparedEpisode.of(record) for record in records]),
         summary=summary,
-        bases=(MeanBasis("routes", len(ids), **means, whole=True),),
+        bases=[{"what": "routes", "n": len(ids), **means, "whole": True}],
         printed=figures,
     )
 

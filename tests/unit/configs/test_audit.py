@@ -21,8 +21,8 @@ def test_the_list_has_at_least_eight_results(listed: ResultList) -> None:
 
 
 def test_the_page_has_every_file_of_the_list(listed: ResultList) -> None:
-    """It is written by `ad2 drive audit configs/audit/bench2drive.yaml --out runs/audit --docs docs/audit.md`."""
-    page = (REPO / "docs" / "audit.md").read_text("utf-8")
+    """It is the audit.md of `ad2 drive audit configs/audit/bench2drive.yaml --out runs/audit`."""
+    page = (REPO / "docs" / "results" / "audit.md").read_text("utf-8")
     for file in (listed.routes, *listed.results):
         assert file.sha256 in page and file.commit in page and file.repository in page
     for one in (*listed.results, *listed.not_available):

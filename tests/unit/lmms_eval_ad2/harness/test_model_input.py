@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from lmms_eval_ad2.core.coordinates import InputResizing
-from lmms_eval_ad2.core.coordinates.model_input import ResizeStep
+from lmms_eval_ad2.core.coordinates import InputResizing, ResizeStep
 from lmms_eval_ad2.harness.model_input import of_arguments, of_model, processor_step
 
 pytestmark = pytest.mark.integration  # loads transformers

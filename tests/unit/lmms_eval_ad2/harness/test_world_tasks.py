@@ -13,9 +13,14 @@ from lmms_eval_ad2.harness.task_files import groups, task_files
 from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
 from lmms_eval_ad2.judge.base import JudgeRating
 from lmms_eval_ad2.prompts.task_prompt import can_ask, prompt_text
-from lmms_eval_ad2.scoring.chance import LARGEST_COUNT, chance_value
-from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
-from lmms_eval_ad2.scoring.reference_pools import ReferencePools
+from lmms_eval_ad2.scoring.reference_answers import (
+    LARGEST_COUNT,
+    ReferencePools,
+    chain,
+    chance_value,
+    reference,
+    written,
+)
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

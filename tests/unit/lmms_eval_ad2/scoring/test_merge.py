@@ -14,10 +14,10 @@ from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.report import load
+from lmms_eval_ad2.scoring.derived_records import rotations
 from lmms_eval_ad2.scoring.merge import merge_shards
 from lmms_eval_ad2.scoring.pipeline import score_task
 from lmms_eval_ad2.scoring.result_files import SELECTED, read_summary, write_summary
-from lmms_eval_ad2.scoring.rotation import rotations
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.shards import SHARDS, RunShard

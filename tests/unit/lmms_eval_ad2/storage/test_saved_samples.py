@@ -19,11 +19,10 @@ from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
 from lmms_eval_ad2.report import lost_points, one_sample, unread
 from lmms_eval_ad2.report.page import worst_samples
+from lmms_eval_ad2.scoring.derived_records import reply_record, rotations
 from lmms_eval_ad2.scoring.merge import merge_shards
 from lmms_eval_ad2.scoring.pipeline import score_task
-from lmms_eval_ad2.scoring.replies import reply_record
 from lmms_eval_ad2.scoring.result_files import SELECTED, read_samples, read_summary, write_summary
-from lmms_eval_ad2.scoring.rotation import rotations
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.saved_samples import read_sample

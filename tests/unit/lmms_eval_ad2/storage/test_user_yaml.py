@@ -13,7 +13,7 @@ from closedloop_plugin.robots.vehicles.robot_config import read_robot
 from closedloop_plugin.scoring.audit.result_list import read_list
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness.task_files import included
-from lmms_eval_ad2.judge.rubric_files import load
+from lmms_eval_ad2.judge.rubrics import load
 from lmms_eval_ad2.judge.spec import read
 from lmms_eval_ad2.llm.model import pairs
 from lmms_eval_ad2.prompts.prompt_set import _read, user_text

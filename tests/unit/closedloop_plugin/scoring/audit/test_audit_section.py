@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from support.closedloop.audits import audited_result, entry
 
 from closedloop_plugin.scoring.audit.audit_section import audit_section
-from closedloop_plugin.scoring.audit.audited_result import AuditedResult
-from closedloop_plugin.scoring.audit.file_audit import FileAudit
-from closedloop_plugin.scoring.audit.printed_figures import MEASURES, OWN_KEYS, explain
-from closedloop_plugin.scoring.audit.rankings import differences, ranking
-from closedloop_plugin.scoring.audit.result_list import PrintedFigures, parse_list
-from closedloop_plugin.scoring.audit.sample_size import plan
+from closedloop_plugin.scoring.audit.recomputed import OWN_KEYS, AuditedResult, to_json
+from closedloop_plugin.scoring.audit.result_list import PrintedFigures, ResultList
 from lmms_eval_ad2.report.page import report_page
 from lmms_eval_ad2.report.sections import SectionCell, render
 from lmms_eval_ad2.storage.code_state import code_label
@@ -24,33 +22,25 @@ STRONG = np.array([60.0, 100.0, 100.0, 100.0] * 10)
 WEAK = np.array([0.0, 0.0, 60.0, 100.0] * 10)
 
 
-def audit_of(results: Sequence[AuditedResult]) -> FileAudit:
+def audit_of(results: Sequence[AuditedResult]) -> dict[str, Any]:
     routes = {k: v for k, v in entry("x").items() if k not in ("id", "name")}
     raw = {"routes": routes, "results": [r.listed.model_dump() for r in results],
            "not_available": [{"name": "Absent", "reason": "no file"}],
            "other_sets": [{"name": "Newer set", "source": "a page", "note": "its count differs",
                            "printed": [{"name": "Fast", "driving_score": 71.5, "success_rate": 40.0},
                                        {"name": "Slow", "driving_score": 20.0}]}]}  # fmt: skip
-    pairs = differences(results)
-    others = [{o.name: o.bases for o in results if o is not r} for r in results]
-    return FileAudit(
-        listed=parse_list(raw, "list.yaml"),
-        routes=tuple(map(str, range(len(results[0].values["driving_score"])))),
-        results=tuple(results),
-        explained=tuple(tuple(explain(r.printed, r.bases, o)) for r, o in zip(results, others, strict=True)),
-        pairs=pairs,
-        rankings={measure: ranking(results, measure, pairs[measure]) for measure in MEASURES},
-        plans={measure: plan(results, measure, draws=50) for measure in MEASURES},
-    )
+    data = to_json(ResultList.model_validate(raw), len(results[0].run.routes), results, draws=50)
+    copied: dict[str, Any] = json.loads(json.dumps(data))
+    return copied
 
 
 @pytest.fixture
-def found() -> FileAudit:
+def found() -> dict[str, Any]:
     weak = audited_result("weak", WEAK, 44.44, missing=[7], note="driven on one computer")
     return audit_of([audited_result("strong", STRONG, 90.0), weak])
 
 
-def test_text_has_every_table(found: FileAudit) -> None:
+def test_text_has_every_table(found: dict[str, Any]) -> None:
     text = render(audit_section(found))
     for title in (
         "Figures over all 40 routes", "Published and recomputed", "Missing routes",
@@ -65,7 +55,7 @@ def test_text_has_every_table(found: FileAudit) -> None:
     assert max(map(len, text.split("\nFiles\n")[0].splitlines())) <= 160
 
 
-def test_figures_of_other_sets_are_listed_as_printed(found: FileAudit) -> None:
+def test_figures_of_other_sets_are_listed_as_printed(found: dict[str, Any]) -> None:
     text = " ".join(render(audit_section(found), wide=True).split())
     assert "Newer set: published, not recomputed" in text and "As printed in a page." in text
     assert "Fast 71.50 40.00" in text and "Slow 20.00 –" in text and "its count differs" in text
@@ -79,15 +69,14 @@ def test_figures_that_are_cut_off_are_named() -> None:
     assert "counts (none here)" in text
 
 
-def test_the_data_of_the_report_is_the_whole_audit(found: FileAudit) -> None:
-    data = audit_section(found).data
-    assert [one["id"] for one in data["results"]] == ["strong", "weak"]
-    assert data["version"] == code_label()
-    (pair,) = data["pairs"]["driving_score"]
+def test_the_data_of_the_report_is_the_whole_audit(found: dict[str, Any]) -> None:
+    assert audit_section(found).data == found and found["version"] == code_label()
+    assert [one["id"] for one in found["results"]] == ["strong", "weak"]
+    (pair,) = found["pairs"]["driving_score"]
     assert pair["difference"] == pytest.approx(52.5) and pair["routes"] == 40 and pair["verdict"] == "holds"
 
 
-def test_the_matrix_marks_intervals_that_exclude_0(found: FileAudit) -> None:
+def test_the_matrix_marks_intervals_that_exclude_0(found: dict[str, Any]) -> None:
     tables = audit_section(found).tables
     matrix = next(table for table in tables if table.title == "Paired differences: Driving Score")
     ((name, cell),) = matrix.rows
@@ -95,18 +84,20 @@ def test_the_matrix_marks_intervals_that_exclude_0(found: FileAudit) -> None:
     assert name == "2 Weak" and cell.figure == "+52.5 *" and cell.span.startswith("±")
 
 
-def test_pairs_over_fewer_routes_are_named(found: FileAudit) -> None:
-    (pair,) = found.pairs["driving_score"]
-    fewer = replace(found, pairs={**found.pairs, "driving_score": [replace(pair, routes=39)]})
-    assert "- Strong and Weak: over 39 routes" in render(audit_section(fewer))
+def test_pairs_over_fewer_routes_are_named(found: dict[str, Any]) -> None:
     assert "over 39 routes" not in render(audit_section(found))
+    found["pairs"]["driving_score"][0]["routes"] = 39
+    assert "- Strong and Weak: over 39 routes" in render(audit_section(found))
 
 
-def test_inconsistent_records_are_listed(found: FileAudit) -> None:
+def test_inconsistent_records_are_listed(found: dict[str, Any]) -> None:
     assert "Inconsistent: 0 of 79 records." in render(audit_section(found))
-    changes = {"n_inconsistent": 1, "inconsistent": [{"text": "route 5: score_composed"}], "unchecked": {"odd": ["7"]}}
-    checked = replace(found.results[0], summary={**found.results[0].summary, **changes})
-    text = render(audit_section(replace(found, results=(checked, *found.results[1:]))))
+    found["results"][0] |= {
+        "n_inconsistent": 1,
+        "inconsistent": [{"text": "route 5: score_composed"}],
+        "unchecked": {"odd": ["7"]},
+    }
+    text = render(audit_section(found))
     assert "Inconsistent: 1 of 79 records." in text and "route 5: score_composed" in text
     assert "- Strong: not checked, odd: 1 record(s)" in text
 
@@ -120,8 +111,8 @@ def test_a_complete_single_result_has_a_report() -> None:
 def test_the_ranking_names_sources_denominators_and_results_without_a_figure() -> None:
     weak = audited_result("weak", WEAK, missing=[7])
     (mean,) = weak.bases
-    own = PrintedFigures(source=OWN_KEYS, driving_score=mean.driving_score)
-    weak = replace(weak, printed=(own,), bases=(replace(mean, what="records", n=39, whole=False),))
+    own = PrintedFigures(source=OWN_KEYS, driving_score=mean["driving_score"])
+    weak = replace(weak, printed=(own,), bases=[{**mean, "what": "records", "n": 39, "whole": False}])
     tables = audit_section(audit_of([audited_result("strong", STRONG, 90.0), weak])).tables
     score, rate = (t for t in tables if t.title.startswith("Published ranking"))
     assert [(row[1], row[3], row[-1]) for row in score.rows] == [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.closedloop.audits import audited_result
 
 from closedloop_plugin.scoring.audit import sample_size
 from closedloop_plugin.scoring.audit.sample_size import Z, coverage, paired_interval, plan, routes_needed, seeds_needed
@@ -66,23 +65,18 @@ def test_formulas_by_hand() -> None:
 def test_the_plan_uses_pairs_of_different_models_and_seeds_of_one() -> None:
     first, other = driven("middling", 1), driven("weak", 2)
     second = np.where(np.arange(220) % 4 == 0, 100.0 - first, first)  # another seed: a quarter of the routes differs
-    results = [
-        audited_result("a", first, repeats="model"),
-        audited_result("b", second, repeats="model"),
-        audited_result("c", other),
-    ]
+    results = [("model", first), ("model", second), (None, other)]
     found = plan(results, "driving_score", draws=100)
-    assert found is not None and found.seeds is not None
-    assert found.pairs == 2
-    assert found.seeds.models == ("model",)
-    assert found.seeds.spread == pytest.approx(np.sqrt(((first - second) ** 2).mean() / 2))
+    assert found is not None and found["pairs"] == 2
+    assert found["seeds"]["models"] == ["model"]
+    assert found["seeds"]["spread"] == pytest.approx(np.sqrt(((first - second) ** 2).mean() / 2))
     spreads = sorted(float((one - other).std(ddof=1)) for one in (first, second))
-    assert spreads[0] <= found.demands[0].spread <= found.demands[-1].spread <= spreads[1]
-    assert found.demands[0].visible == pytest.approx(Z * found.demands[0].spread / np.sqrt(220))
-    assert [one.n for one in found.coverages] == [110, 220, 440]
+    assert spreads[0] <= found["demands"][0]["spread"] <= found["demands"][-1]["spread"] <= spreads[1]
+    assert found["demands"][0]["visible"] == pytest.approx(Z * found["demands"][0]["spread"] / np.sqrt(220))
+    assert [one["n"] for one in found["coverages"]] == [110, 220, 440]
 
 
 def test_one_model_has_no_plan() -> None:
-    runs = [audited_result(id, driven("weak", i), repeats="model") for i, id in enumerate("ab")]
+    runs = [("model", driven("weak", i)) for i in range(2)]
     assert plan(runs[:1], "driving_score") is None
     assert plan(runs, "driving_score") is None

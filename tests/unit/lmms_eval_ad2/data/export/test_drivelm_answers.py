@@ -15,7 +15,7 @@ from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
 from lmms_eval_ad2.judge import make_judge
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.scoring import pipeline
-from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import score_challenge
+from lmms_eval_ad2.scoring.drivelm_challenge import score_challenge
 from lmms_eval_ad2.scoring.result_files import read_samples, read_summary, write_summary
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant

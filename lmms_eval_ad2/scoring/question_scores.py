@@ -1,6 +1,10 @@
-"""Circular evaluation: scores over all rotations of a question, and the bias towards option letters.
+"""Scores over all answers to a question: all rotations of its options (circular evaluation), or several replies to it.
 
-Only complete questions are scored: if rotations were not asked (--limit), the question is left out and counted.
+Rotations: only complete questions are scored; if rotations were not asked (--limit), the question is left out and
+counted. Position bias: every option was at every letter, so a model without one chooses all letters equally often.
+
+Replies (`--repeats N`): the score is the mean over all of them. A question's replies share its cluster, so that the
+cluster jackknife omits them together: asking more often narrows the interval only as far as they differ.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from lmms_eval_ad2.scoring.metrics.intervals import ConfidenceInterval
 from lmms_eval_ad2.scoring.metrics.position import preference
 from lmms_eval_ad2.scoring.sample_summary import OptionRotation, SampleSummary
 
+ALIKE, ALWAYS_RIGHT = "alike", "always_right"
+_GRADED_FORMS = ("vqa", "chain")  # a judge rates them: there is no right or wrong
 CIRCULAR = "circular"  # right in every rotation: the main score
 CONSISTENCY = "consistency"  # the same text chosen in every rotation, right or wrong
 _WORST_FIRST = ("unscored", "unparsed", "ok")
@@ -40,7 +46,7 @@ def circular(group: Sequence[SampleSummary]) -> SampleSummary:
     marks = [line.marks[0] for line in group]
     known = [official for _, official, _ in marks if official is not None]
     official = float(min(known)) if len(known) == len(group) else None
-    return _question(group, CIRCULAR, official, float(min(strict for *_, strict in marks)))
+    return _rotated(group, CIRCULAR, official, float(min(strict for *_, strict in marks)))
 
 
 def consistency(group: Sequence[SampleSummary]) -> SampleSummary:
@@ -48,10 +54,10 @@ def consistency(group: Sequence[SampleSummary]) -> SampleSummary:
     chosen = {rotation_of(line).chosen for line in group}
     same = float(len(chosen) == 1 and None not in chosen)
     scored = all(line.status != "unscored" for line in group)
-    return _question(group, CONSISTENCY, same if scored else None, same if scored else 0.0)
+    return _rotated(group, CONSISTENCY, same if scored else None, same if scored else 0.0)
 
 
-def _question(group: Sequence[SampleSummary], column: str, official: float | None, strict: float) -> SampleSummary:
+def _rotated(group: Sequence[SampleSummary], column: str, official: float | None, strict: float) -> SampleSummary:
     worst = min(group, key=lambda line: _WORST_FIRST.index(line.status))
     return replace(
         worst, id=rotation_of(worst).question, score=None if official is None else 100 * official, kind=None,
@@ -62,7 +68,6 @@ def _question(group: Sequence[SampleSummary], column: str, official: float | Non
 def position(groups: Sequence[Sequence[SampleSummary]], asked: int) -> dict[str, Any]:
     """The distribution of chosen letters over complete questions.
 
-    Every option was at every letter, so a model without position bias chooses all letters equally often.
     `asked`: number of lines, including those of incomplete questions.
     """
     whole = sum(map(len, groups))
@@ -89,3 +94,43 @@ def percent(fraction: float) -> float:
 def span(interval: ConfidenceInterval | None) -> list[float] | None:
     """An interval of fractions as [low, high] in percent."""
     return None if interval is None else [percent(interval.low), percent(interval.high)]
+
+
+def questions_of(lines: Sequence[SampleSummary]) -> list[list[SampleSummary]]:
+    """The lines of each question, in order; empty if each question was asked once."""
+    groups: dict[str, list[SampleSummary]] = {}
+    for line in lines:
+        if line.reply is not None:
+            groups.setdefault(line.reply.question, []).append(line)
+    return list(groups.values())
+
+
+def alike(question: Sequence[SampleSummary]) -> SampleSummary:
+    """One line for a question: 1 if all replies were read as the same answer, right or wrong.
+
+    Official: none if a request failed; whether a judge could rate the replies does not matter. An unread reply equals
+    no other.
+    """
+    contents = {line.reply.content for line in question if line.reply is not None}
+    failed = [line for line in question if line.status == "unscored" and line.reply and line.reply.content is None]
+    return _replied(question, ALIKE, float(len(contents) == 1 and None not in contents), failed)
+
+
+def always_right(question: Sequence[SampleSummary]) -> SampleSummary | None:
+    """One line for a question: 1 if every reply has full marks. None for forms that a judge grades."""
+    if question[0].form in _GRADED_FORMS:
+        return None
+    unscored = [line for line in question if line.status == "unscored"]
+    return _replied(question, ALWAYS_RIGHT, float(all(line.score == 100 for line in question)), unscored)
+
+
+def _replied(
+    question: Sequence[SampleSummary], column: str, value: float, unscored: Sequence[SampleSummary]
+) -> SampleSummary:
+    official, strict = (None, 0.0) if unscored else (value, value)
+    assert question[0].reply is not None  # of the lines of `questions_of`
+    return replace(
+        question[0], id=question[0].reply.question, status="unscored" if unscored else "ok",
+        score=None if official is None else 100 * official, marks=((column, official, strict),), reply=None,
+        scored_in=(column,), column_status=(),
+    )  # fmt: skip

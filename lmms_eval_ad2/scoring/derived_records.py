@@ -1,6 +1,7 @@
-"""Other orders of answer options: rotations for circular evaluation, which separates knowledge from position bias.
+"""Records derived from a question: rotations of its options, and one record per reply if it is asked several times.
 
-Source: MMBench (Liu et al., 2023), section 4.3; AutoDrive-QA itself asks in one order only.
+Rotations are for circular evaluation, which separates knowledge from position bias. Source: MMBench (Liu et al., 2023),
+section 4.3; AutoDrive-QA itself asks in one order only.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import replace
 from lmms_eval_ad2.core.records import AnswerOption, Record
 
 ROTATED = "rotated"  # key of `meta`: {"id": of the question, "by": shift, "of": number of options}
+REPLY = "reply"  # key of `meta`: {"id": of the question, "number": from 1, "of": number of replies}
 
 
 def rotations(record: Record) -> Iterator[Record]:
@@ -38,3 +40,11 @@ def reordered(record: Record, order: Sequence[int]) -> Record:
     options = tuple(AnswerOption(letter, o.text, o.kind) for letter, o in zip(letters, moved, strict=True))
     right = next((i for i, option in enumerate(moved) if option.letter == record.letter), None)
     return replace(record, options=options, letter=record.letter if right is None else letters[right])
+
+
+def reply_record(record: Record, number: int, of: int) -> Record:
+    """The record of reply `number` (from 1) to a question that was asked `of` times; its id is `id@number`."""
+    return replace(
+        record, id=f"{record.id}@{number}", cluster=record.cluster or record.id,
+        meta={**record.meta, REPLY: {"id": record.id, "number": number, "of": of}},
+    )  # fmt: skip

@@ -13,8 +13,14 @@ from support.tiers import examples
 
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Unscored
-from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import ChallengeResult, RatingRequest, score_challenge
-from lmms_eval_ad2.scoring.drivelm_challenge.question_graph import match, points, walk
+from lmms_eval_ad2.scoring.drivelm_challenge import (
+    ChallengeResult,
+    RatingRequest,
+    match,
+    points,
+    score_challenge,
+    walk,
+)
 from lmms_eval_ad2.scoring.metrics.caption import caption_scores
 
 OPTIONS = "Which way? Please choose from these options: A. Left. B. Right. C. Straight on."
@@ -114,8 +120,8 @@ def test_a_later_question_counts_only_inside_the_graph() -> None:
 
 def test_parts_are_numbered_in_the_challenges_order() -> None:
     parts = {name: [qa(name, name, 0)] for name in ("behavior", "planning", "prediction", "perception")}
-    found = walk([], truth_of(**parts), answers_file="a", truth_file="t")
-    assert [(q.id, q.part) for q in found.questions] == [
+    questions, _ = walk({}, truth_of(**parts), "t")
+    assert [(q.id, q.part) for q in questions] == [
         ("s_f_0", "perception"),
         ("s_f_1", "prediction"),
         ("s_f_2", "planning"),
@@ -265,7 +271,7 @@ def test_behaviour_is_parsed_from_one_sentence(answer: str, chosen: str | None, 
 
 def test_a_truth_that_is_not_offered_is_counted() -> None:
     result = score(replies("A"), truth_of(qa(OPTIONS, "Left.", 0)))
-    assert (result.counts["n_truth_not_offered"], result.choices) == (1, ())
+    assert (result.counts["n_truth_not_offered"], result.choices) == (1, [])
 
 
 # --- real files ----------------------------------------------------------------------------------------------------
@@ -293,10 +299,10 @@ def test_sample_of_the_challenge_equals_the_reference(data_dir: Path) -> None:
 def test_parsed_choices_of_the_real_answers(data_dir: Path) -> None:
     """Checked manually: three behaviours are not offered, six are wrong; of eight about motion three are right."""
     result = real(data_dir, "plain")
-    in_graph = [choice.to_dict() for choice in result.choices if choice.counts]
+    in_graph = [choice for choice in result.choices if choice["in_walk"]]
     assert [row["chosen"] for row in in_graph] == ["C", "C", None, "A", "D", "D", None, None, "C"]
     assert {row["reason"] for row in in_graph} == {None, "not_offered"}
-    motion = [c.to_dict() for c in result.choices if not c.counts and c.read.form == "mc"]
+    motion = [c for c in result.choices if not c["in_walk"] and c["form"] == "mc"]
     assert [row["chosen"] for row in motion] == ["C", "A", "C", "A", "D", "C", "C", "D"]
     assert [row["correct"] for row in motion] == [False, False, True, False, False, True, False, True]
     assert value_of(result, "parsed_accuracy") == 0.0

@@ -5,9 +5,7 @@ from __future__ import annotations
 from lmms_eval_ad2.core.records import BilingualText, Record, Value
 from lmms_eval_ad2.judge import make_judge
 from lmms_eval_ad2.scoring import pipeline
-from lmms_eval_ad2.scoring.chance import chance_floor, chance_value
-from lmms_eval_ad2.scoring.reference_answers import written
-from lmms_eval_ad2.scoring.reference_pools import ReferencePools
+from lmms_eval_ad2.scoring.reference_answers import ReferencePools, chance_floor, chance_value, written
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

@@ -1,1 +1,0 @@
-"""The score of the DriveLM challenge."""
