@@ -21,22 +21,51 @@ import datetime as dt
 import errno
 import os
 import select
+import signal
 import sqlite3
 import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.numbers import environment_number
 from lmms_eval_ad2.core.printed import one_line, show
-from lmms_eval_ad2.core.sigterm import SigtermReceived, ended_by_sigterm
 from lmms_eval_ad2.storage.files import DISK_FULL
 from lmms_eval_ad2.storage.home import home
 from lmms_eval_ad2.storage.redaction import environment_keys, redacted, without_keys
+
+# SIGTERM as an interrupt, so that a command that is ended from outside cleans up as after Ctrl-C.
+
+
+class SigtermReceived(KeyboardInterrupt):
+    """SIGTERM was received."""
+
+
+@contextlib.contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Raise SigtermReceived on SIGTERM; outside of the main thread, which alone may set handlers, without effect."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    owner = os.getpid()
+
+    def end(number: int, frame: Any) -> None:
+        if os.getpid() != owner:  # a forked child, which must not run the cleanup of its parent
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise SigtermReceived
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
 
 DEBUG_ENV = "AD2_DEBUG"
 MOST_LOGS = 20

@@ -13,13 +13,49 @@ from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.harness import run
 from lmms_eval_ad2.harness.hooks import METRIC, prompt_of, read_rounds
 from lmms_eval_ad2.harness.judge_images import with_images
-from lmms_eval_ad2.harness.sharding import in_shard
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask, task_settings
 from lmms_eval_ad2.scoring import pipeline, result_files
 from lmms_eval_ad2.scoring.derived_records import reply_record
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 from lmms_eval_ad2.scoring.score_columns import LOWER_IS_BETTER
+
+# Shards of an evaluation run: `--shard i/N` of `ad2 eval`, or AD2_SHARD for lmms-eval's own commands.
+#
+# A question belongs to the same shard whatever the limit, offset, order of tasks and number of ranks are (shards.py);
+# the rotations of a question stay together. All documents are loaded, since baselines and provenance need them; only
+# those of the shard are asked.
+
+
+def in_shard(task: str, row: int) -> bool:
+    """Whether a row of one of our tasks belongs to this run."""
+    shard = run.current().shard
+    return shard is None or shard.has(TASKS[task].question_of(row))
+
+
+def wrap_requests(original: Callable[..., Any]) -> Callable[..., Any]:
+    def build_all_requests(self: Any, *, limit: Any = None, offset: int = 0, **kwargs: Any) -> None:
+        original(self, limit=limit, offset=offset, **kwargs)
+        name, current = self.config.task, run.current()
+        if current.shard is None or name not in TASKS:
+            return
+        rows = range(len(self.eval_docs_no_media))[offset or 0 :]
+        asked = len(rows[: int(limit)] if limit else rows)
+        current.selected[name] = asked * current.repeats  # each reply is a sample
+        self._instances = _of_shard(name, self._instances)
+
+    return build_all_requests
+
+
+def _of_shard(task: str, instances: list[Any]) -> list[Any]:
+    """The requests of this shard. If there are none, one marked as padding: lmms-eval cannot handle an empty task."""
+    kept = [instance for instance in instances if in_shard(task, instance.doc_id)]
+    if kept:
+        return kept
+    padding = instances[0]
+    padding.metadata = {**(padding.metadata or {}), "__padding_only__": True}
+    return [padding]
+
 
 FILTER = "none"
 

@@ -13,8 +13,7 @@ from closedloop_plugin.core.state import Decision
 from closedloop_plugin.driver.agents.model_backend import ModelReply
 from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.driver.interpreters.describers import OfflineDescriber
-from closedloop_plugin.driver.interpreters.make import MODES, make_hybrid, make_interpreter
-from closedloop_plugin.driver.interpreters.model_interpreter import cng, dcs
+from closedloop_plugin.driver.interpreters.make import MODES, cng, dcs, make_hybrid, make_interpreter
 from closedloop_plugin.driver.interpreters.rules import RuleInterpreter
 from closedloop_plugin.driver.prompts.texts import PromptTexts
 from lmms_eval_ad2.testing.fake_endpoint import serve

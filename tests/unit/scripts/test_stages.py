@@ -24,7 +24,7 @@ import sys
 sys.path.insert(0, sys.argv[2])
 import stages
 from pathlib import Path
-from lmms_eval_ad2.core.sigterm import ended_by_sigterm
+from lmms_eval_ad2.core.command_errors import ended_by_sigterm
 stages.AD2 = (sys.executable, "-c")
 wait = '''
 import os, signal, sys

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from closedloop_plugin.learn.row_trainer import _interrupts_delayed
-from lmms_eval_ad2.core.sigterm import ended_by_sigterm
+from lmms_eval_ad2.core.command_errors import ended_by_sigterm
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])

@@ -15,9 +15,8 @@ import pytest
 from support.running import run
 
 from lmms_eval_ad2.core import command_errors
-from lmms_eval_ad2.core.command_errors import MOST_LOGS, run_command
+from lmms_eval_ad2.core.command_errors import MOST_LOGS, SigtermReceived, run_command
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.core.sigterm import SigtermReceived
 from lmms_eval_ad2.storage.home import home
 
 

@@ -12,8 +12,8 @@ from support.builders import record
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness import judging, run, task_data
+from lmms_eval_ad2.harness.judging import in_shard, wrap_requests
 from lmms_eval_ad2.harness.run_plan import HostOptions
-from lmms_eval_ad2.harness.sharding import in_shard, wrap_requests
 from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.shards import ENV, RunShard, shard_of_environment
 

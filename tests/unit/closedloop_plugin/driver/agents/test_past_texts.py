@@ -9,7 +9,7 @@ from support.closedloop.models import observation
 
 from closedloop_plugin.core.state import Control, Decision
 from closedloop_plugin.driver.agent import PastDecision
-from closedloop_plugin.driver.agents.past_texts import WORDS, past_line, times_of
+from closedloop_plugin.driver.agents.driving_prompts import WORDS, past_line, times_of
 from closedloop_plugin.driver.prompts.texts import PromptTexts
 
 TEXTS = PromptTexts.load()

@@ -16,12 +16,13 @@ from closedloop_plugin.driver.agents.model_backend import ModelReply
 from closedloop_plugin.driver.interpreters.describers import ModelDescriber, OfflineDescriber, image_statistics
 from closedloop_plugin.driver.interpreters.make import (
     HybridInterpreter,
+    cng,
+    dcs,
     make_hybrid,
     make_interpreter,
     tasks_for,
     threat,
 )
-from closedloop_plugin.driver.interpreters.model_interpreter import cng, dcs
 from closedloop_plugin.driver.interpreters.rules import RuleInterpreter
 from closedloop_plugin.driver.prompts.texts import PromptTexts
 from lmms_eval_ad2.core.errors import Ad2Error

@@ -13,7 +13,7 @@ import pytest
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.build import road_for
-from closedloop_plugin.worlds.bridge import disk_cache, networks, translation
+from closedloop_plugin.worlds.bridge import disk_cache, scenic_patches
 from closedloop_plugin.worlds.bridge.compiled_scene import scenic
 from lmms_eval_ad2.core.errors import Ad2Error
 
@@ -24,13 +24,13 @@ PROGRAM = "ego = new Object at (0, 0), with width 3, with requireVisible False\n
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     scenic()
     monkeypatch.setattr(disk_cache, "_CACHES", {})
-    monkeypatch.setattr(translation, "_KNOWN", {})
+    monkeypatch.setattr(scenic_patches, "_KNOWN", {})
     disk_cache.use_disk_cache(tmp_path / "parsed")
     yield tmp_path / "parsed"
 
 
 def forget() -> None:
-    translation._KNOWN.clear()
+    scenic_patches._KNOWN.clear()
 
 
 def refuse_to_parse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,10 +39,10 @@ def refuse_to_parse(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.integration
 def test_a_program_is_parsed_once_for_all_processes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = translation.translated(PROGRAM, "p.scenic")
+    first = scenic_patches.translated(PROGRAM, "p.scenic")
     forget()
     refuse_to_parse(monkeypatch)
-    again = translation.translated(PROGRAM, "p.scenic")
+    again = scenic_patches.translated(PROGRAM, "p.scenic")
     assert again is not first and (again.code, again.digest) == (first.code, first.digest)
     assert [ast.dump(r) for r in again.requirements] == [ast.dump(r) for r in first.requirements]
 
@@ -50,35 +50,35 @@ def test_a_program_is_parsed_once_for_all_processes(folder: Path, monkeypatch: p
 @pytest.mark.integration
 @pytest.mark.parametrize("content", ["", "{", "[1]", '[{"": "exec"}, [], ""]', '[{"": "Module", "bogus": 1}, [], ""]'])
 def test_a_damaged_program_is_parsed_again(folder: Path, content: str) -> None:
-    first = translation.translated(PROGRAM, "p.scenic")
+    first = scenic_patches.translated(PROGRAM, "p.scenic")
     (entry,) = (folder / "programs").iterdir()
     good = entry.read_text()
     entry.write_text(content)
     forget()
-    assert translation.translated(PROGRAM, "p.scenic").code == first.code
+    assert scenic_patches.translated(PROGRAM, "p.scenic").code == first.code
     assert entry.read_text() == good
 
 
 @pytest.mark.integration
 def test_other_texts_and_versions_have_their_own_entries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    translation.translated(PROGRAM, "p.scenic")
-    translation.translated(PROGRAM + "x = 1\n", "p.scenic")
+    scenic_patches.translated(PROGRAM, "p.scenic")
+    scenic_patches.translated(PROGRAM + "x = 1\n", "p.scenic")
     forget()
     monkeypatch.setattr(disk_cache, "_versions", lambda: b"newer")
-    translation.translated(PROGRAM, "p.scenic")
+    scenic_patches.translated(PROGRAM, "p.scenic")
     assert len(list((folder / "programs").iterdir())) == 3
 
 
 @pytest.mark.integration
 def test_a_constant_that_json_lacks_is_not_cached(folder: Path) -> None:
-    assert translation.translated("x = b'bytes'\n", "p.scenic").code
+    assert scenic_patches.translated("x = b'bytes'\n", "p.scenic").code
     assert not (folder / "programs").exists() or not list((folder / "programs").iterdir())
 
 
 def test_trees_survive_json() -> None:
     source = "def f(a, *, b=(1, -2.5e-300)):\n    global c\n    return {a: [True, None, 'ü', f'{b!r:>{a}}']}\n"
     tree = ast.parse(source)
-    back = translation._decoded(json.loads(json.dumps(translation._encoded(tree))))
+    back = scenic_patches._decoded(json.loads(json.dumps(scenic_patches._encoded(tree))))
     assert ast.dump(back, include_attributes=True) == ast.dump(tree, include_attributes=True)
     assert compile(back, "f", "exec") == compile(tree, "f", "exec")
 
@@ -115,4 +115,4 @@ def test_a_map_beyond_the_bounds_does_not_reach_scenic(tmp_path: Path) -> None:
     with pytest.raises(
         Ad2Error, match=r"far\.xodr: Scenic's OpenDRIVE reader cannot use this map: road 1: <road> length is 1e9"
     ):
-        networks._network(None, file, lambda *a, **k: pytest.fail("parsed"))
+        scenic_patches._network(None, file, lambda *a, **k: pytest.fail("parsed"))

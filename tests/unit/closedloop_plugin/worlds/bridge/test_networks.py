@@ -33,7 +33,7 @@ ROAD = '<OpenDRIVE><road name="a" length="100" id="1" junction="-1">{}</road></O
 def test_a_map_that_scenic_cannot_read_is_at_fault(tmp_path: Path, text: str, problem: str) -> None:
     from scenic.domains.driving.roads import Network
 
-    from closedloop_plugin.worlds.bridge.networks import _network
+    from closedloop_plugin.worlds.bridge.scenic_patches import _network
 
     file = tmp_path / "town.xodr"
     file.write_text(text)

@@ -10,7 +10,7 @@ import pytest
 
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import DrivingSurface
-from closedloop_plugin.worlds.bridge.passage import closed_way
+from closedloop_plugin.worlds.bridge.world import closed_way
 
 PATH = RoutePath([(0.0, 0.0), (100.0, 0.0)])
 

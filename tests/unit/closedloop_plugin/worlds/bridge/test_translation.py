@@ -70,7 +70,7 @@ def test_the_translation_is_scenics(translator: Any) -> None:
     """Of the same text, by Scenic's own compileStream: code but for the lines, requirements and hash."""
     from scenic.syntax.translator import CompileOptions
 
-    from closedloop_plugin.worlds.bridge.translation import translated
+    from closedloop_plugin.worlds.bridge.scenic_patches import translated
 
     original = translator.compileStream.__wrapped__
     namespace: dict[str, Any] = {}
@@ -84,7 +84,7 @@ def test_the_translation_is_scenics(translator: Any) -> None:
 def test_errors_of_syntax_keep_their_place(tmp_path: Path) -> None:
     from scenic.core.errors import ScenicSyntaxError
 
-    from closedloop_plugin.worlds.bridge.translation import translated
+    from closedloop_plugin.worlds.bridge.scenic_patches import translated
 
     with pytest.raises(ScenicSyntaxError) as caught:
         translated("ego = new Object\nego = = 3\n", str(tmp_path / "wrong.scenic"))

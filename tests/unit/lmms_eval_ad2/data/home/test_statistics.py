@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.library_rows import row
 
-from lmms_eval_ad2.cli.data_stats import render
+from lmms_eval_ad2.cli.data import render
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home import open_dataset, write_dataset

@@ -15,7 +15,7 @@ from support.coda_layout import annotation, write_layout
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import BilingualText, Record, VisualPrompt
 from lmms_eval_ad2.data.home import import_release, open_dataset, verify
-from lmms_eval_ad2.data.releases import RELEASES, BadRow, OpenedRelease, coda_llava, coda_metadata
+from lmms_eval_ad2.data.releases import RELEASES, BadRow, OpenedRelease, coda_llava, coda_lm
 from lmms_eval_ad2.data.releases.coda_lm import CLASS_OF, CLASSES
 
 PHOTOS = "road_photos"
@@ -269,7 +269,7 @@ def test_wrong_metadata_are_one_error(tmp_path: Path, photos: Path, rows: list[A
 def test_metadata_and_merged_rows_are_bounded(tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_layout(tmp_path, photos, n=1, regions=1)
     file = metadata(tmp_path / "a.json", *({"file_name": f"{n}.jpg", "weather": "fog"} for n in range(3)))
-    monkeypatch.setattr(coda_metadata, "MOST", 2)
+    monkeypatch.setattr(coda_lm, "MOST_IMAGES", 2)
     with pytest.raises(DataError, match="at most 2 images"):
         import_release("coda_lm", root, split="mini", partial=True, metadata=file)
     monkeypatch.setattr(coda_llava, "MOST_MERGED", 1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from closedloop_plugin.worlds.embedded.camera.draw_order import BoxFootprints, back_to_front
+from closedloop_plugin.worlds.embedded.camera.render import BoxFootprints, back_to_front
 
 
 def _boxes(*rows: tuple[float, float, float, float, float]) -> BoxFootprints:

@@ -12,7 +12,7 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.perception import PerceptionConditions
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import Actor, ActorKind, SignalState
-from closedloop_plugin.worlds.embedded.camera.layers import foliage
+from closedloop_plugin.worlds.embedded.camera.layers import street
 from closedloop_plugin.worlds.embedded.camera.layers.ground import paint_of
 from closedloop_plugin.worlds.embedded.camera.layers.lens_drops import draw_drops
 from closedloop_plugin.worlds.embedded.camera.layers.vehicles import lit_lamps
@@ -129,10 +129,10 @@ def test_drops_cover_their_share(percent: float) -> None:
 @pytest.mark.parametrize("percent", [30.0, 60.0])
 def test_leaves_hide_their_share_of_a_plate(percent: float) -> None:
     grid = np.stack(np.meshgrid(np.linspace(-0.45, 0.45, 90), np.linspace(-0.45, 0.45, 90)), axis=-1)
-    tufts = foliage._tufts(0.45, 0.45, percent, 5)
+    tufts = street._tufts(0.45, 0.45, percent, 5)
     hidden = np.zeros(grid.shape[:2], bool)
     for right, up, _ in tufts:
-        hidden |= np.hypot(grid[..., 0] - right, grid[..., 1] - up) < foliage.LEAF_M
+        hidden |= np.hypot(grid[..., 0] - right, grid[..., 1] - up) < street.LEAF_M
     assert hidden.mean() * 100 == pytest.approx(percent, abs=5)
 
 
