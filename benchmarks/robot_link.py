@@ -37,7 +37,7 @@ from closedloop_plugin.robots.planner.journal import FILE as JOURNAL
 from closedloop_plugin.robots.planner.journal import PlannerJournal
 from closedloop_plugin.robots.planner.server import PlannerServer
 from closedloop_plugin.robots.transport import ssh
-from closedloop_plugin.robots.transport.tunnel import SshTunnel
+from closedloop_plugin.robots.transport.ssh import SshTunnel
 from closedloop_plugin.robots.vehicles.robot_config import LinkSettings, RobotConfig, find_robot
 
 IMAGE_BYTES, COMMAND_BYTES = 60_000, 200  # bytes
@@ -220,7 +220,9 @@ def _plan(agent_s: float, journal: Path) -> None:
         planner.close()
 
     threading.Thread(target=end, daemon=True).start()
-    planner.serve("127.0.0.1", 0, lambda host, port: print(port, flush=True))
+    with planner.listening("127.0.0.1", 0) as (_, port):
+        print(port, flush=True)
+        planner.work()
 
 
 def _open(port: int) -> bool:

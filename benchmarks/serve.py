@@ -29,8 +29,8 @@ from closedloop_plugin.driver.agents.endpoint import EndpointModel
 from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
 from closedloop_plugin.interfaces.serve.batching import RequestBatcher
 from closedloop_plugin.interfaces.serve.http_api import ChatHttpApi, RequestLimits
-from closedloop_plugin.interfaces.serve.model_service import ModelService
 from closedloop_plugin.interfaces.serve.server import listening
+from closedloop_plugin.interfaces.serve.services import ModelService
 
 BATCH, LATENCY_S, IN_FLIGHT, SECONDS, LONE = 8, 0.1, 32, 8.0, 40
 

@@ -13,7 +13,7 @@ from lmms_eval_ad2.core.options import add_command, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.profiles import Profile
-    from closedloop_plugin.interfaces.serve.server import LoadedServices
+    from closedloop_plugin.interfaces.serve.http_api import ChatHttpApi
 
 EXAMPLES = """examples:
   ad2 serve --model lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=8
@@ -118,7 +118,7 @@ def run(options: ServeOptions) -> int:
         allowed_hosts=allowed_names(options.allow_host),
         model=redacted(options.agent),
     )
-    serve(api, options.host, options.port, lambda: _load(options, rules))
+    serve(api, options.host, options.port, lambda: _load(options, rules, api))
     return 0
 
 
@@ -146,13 +146,11 @@ def _key(variable: str | None) -> str:
     return key
 
 
-def _load(options: ServeOptions, rules: Profile) -> LoadedServices:
+def _load(options: ServeOptions, rules: Profile, api: ChatHttpApi) -> None:
     from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.driver.agents.history import AgentWithHistory
     from closedloop_plugin.driver.agents.model_agent import ModelAgent
-    from closedloop_plugin.interfaces.serve.driver_service import DriverService
-    from closedloop_plugin.interfaces.serve.model_service import ModelService
-    from closedloop_plugin.interfaces.serve.server import LoadedServices
+    from closedloop_plugin.interfaces.serve.services import DriverService, ModelService
 
     made = driver_of(options, rules, options.policy)
     driver = DriverService(
@@ -165,6 +163,4 @@ def _load(options: ServeOptions, rules: Profile) -> LoadedServices:
     )
     alone = made.agent.agent if isinstance(made.agent, AgentWithHistory) else made.agent
     models = [ModelService(alone.backend)] if isinstance(alone, ModelAgent) else []
-    return LoadedServices(
-        services=[*models, driver], driver=driver, model=models[0].name if models else made.agent.name
-    )
+    api.open([*models, driver], driver, models[0].name if models else made.agent.name)

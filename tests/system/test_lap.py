@@ -13,16 +13,15 @@ from support.robots.real_time import Pulse
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.driver.interpreters.make import make_interpreter
+from closedloop_plugin.robots.course.guidance import PathHint, Pose, TrackExpert
 from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee
-from closedloop_plugin.robots.course.route_hint import PathHint, Pose
 from closedloop_plugin.robots.course.runner import segments_of
 from closedloop_plugin.robots.deploy import read_token
 from closedloop_plugin.robots.planner.journal import FILE, PlannerJournal
 from closedloop_plugin.robots.planner.server import PlannerServer
-from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
+from closedloop_plugin.robots.sandbox.scene import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
-from closedloop_plugin.robots.track_expert import TrackExpert
-from closedloop_plugin.robots.transport.tunnel import SshTunnel
+from closedloop_plugin.robots.transport.ssh import SshTunnel
 
 OVERHEAD_S = 0.05  # the limit on an idle machine is 10 ms; benchmarks/robot_faults.py measures it
 HOPS = 20  # upper bound of how often a frame or its order waits for a process or thread to be scheduled

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from support.robots import ros_master
 
-from closedloop_plugin.robots.sandbox.node_process import MODULE, SandboxNodeProcess
+from closedloop_plugin.robots.sandbox.node import MODULE, SandboxNodeProcess
 from closedloop_plugin.robots.transport.ros import RosMaster
-from closedloop_plugin.robots.vehicles.base import RosTopics
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
+from closedloop_plugin.robots.vehicles.vehicle import RosTopics
 from lmms_eval_ad2.core.errors import Ad2Error
 
 DRIVE = """
@@ -60,10 +60,11 @@ if sys.argv[2] == "raw":
     out.update(width=frame.width, height=frame.height, step=frame.step, encoding=frame.encoding)
 print(json.dumps(out))
 """
+STATUS_MD5 = "89a12362fe9a1bc68d82a887b7cca0f7"  # of limo_base/msg/LimoStatus.msg of agilexrobotics/limo_ros
 STATUS = """
 from closedloop_plugin.robots.onboard.ros1 import limo_status
 status = wait(listen("/limo_status", limo_status()))
-print(json.dumps([status.motion_mode, status.control_mode]))
+print(json.dumps([status.motion_mode, status.control_mode, status._md5sum]))
 """
 SPEAK = """
 truth, wheels = listen("/ad2/truth", Odometry), publisher(sys.argv[1], String)
@@ -113,7 +114,7 @@ def test_the_camera_sends_frames_until_it_stalls(master: RosMaster, robot: str) 
 def test_a_limo_reports_its_mode(master: RosMaster, mode: int | None, shown: int) -> None:
     node = SandboxNodeProcess(master, "sandbox", mode)
     try:
-        assert json.loads(ros_master.probe(master, STATUS)) == [shown, 1]
+        assert json.loads(ros_master.probe(master, STATUS)) == [shown, 1, STATUS_MD5]
     finally:
         node.close()
 

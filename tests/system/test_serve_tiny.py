@@ -10,7 +10,7 @@ from support.closedloop.serving import served
 
 from closedloop_plugin.driver.agents import lmms_model
 from closedloop_plugin.driver.agents.make import make_agent
-from closedloop_plugin.interfaces.serve.model_service import ModelService
+from closedloop_plugin.interfaces.serve.services import ModelService
 
 pytest_plugins = ("support.tiny_models",)
 

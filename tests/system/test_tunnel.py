@@ -21,7 +21,7 @@ from support.robots.sshd import Sshd, sshd
 from support.tiers import seeds
 
 from closedloop_plugin.robots.transport import ssh
-from closedloop_plugin.robots.transport.tunnel import SshTunnel
+from closedloop_plugin.robots.transport.ssh import SshTunnel
 from closedloop_plugin.robots.vehicles.robot_config import LinkSettings, RobotConfig, find_robot
 from lmms_eval_ad2.core.errors import Ad2Error
 

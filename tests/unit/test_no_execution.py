@@ -32,7 +32,6 @@ STARTS_PROGRAMS = {
     "closedloop_plugin/robots/onboard/relay_link.py",
     "closedloop_plugin/robots/transport/ros.py",
     "closedloop_plugin/robots/transport/ssh.py",  # the user's vehicle file
-    "closedloop_plugin/robots/transport/tunnel.py",
     "closedloop_plugin/runner/world_processes.py",  # world processes
     "lmms_eval_ad2/cli/demo.py",
     "lmms_eval_ad2/core/import_probe.py",  # this interpreter

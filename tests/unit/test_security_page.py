@@ -8,12 +8,12 @@ import pytest
 from support.running import REPO, TESTS
 
 from closedloop_plugin.core import xml_files
-from closedloop_plugin.interfaces.serve import chat, http_api
-from closedloop_plugin.interfaces.serve import pictures as served_pictures
+from closedloop_plugin.interfaces.serve import http_api
+from closedloop_plugin.interfaces.serve import requests as served_requests
 from closedloop_plugin.interfaces.serve.http_api import RequestLimits
 from closedloop_plugin.maps import opendrive_file
 from closedloop_plugin.robots.onboard import wire
-from closedloop_plugin.robots.planner import connection_listener, decision_cycle
+from closedloop_plugin.robots.planner import decision_cycle
 from closedloop_plugin.robots.planner import session as planner_session
 from closedloop_plugin.threats import spec_parsing
 from lmms_eval_ad2.annotate import page_guard
@@ -67,8 +67,8 @@ def test_the_page_names_a_test_for_every_entry() -> None:
         ("line of a journal | {} MiB", journal.LONGEST_LINE / MIB),
         ("{} MiB, uncompressed", completion.LONGEST_BODY / MIB),
         ("{} MiB (`--max-body-mb`)", RequestLimits().body_bytes / MIB),
-        ("{} values, 40 million pixels", f"{chat.MOST_VALUES:,}"),
-        ("values, {} million pixels", served_pictures.MOST_PIXELS / 1e6),
+        ("{} values, 40 million pixels", f"{served_requests.MOST_VALUES:,}"),
+        ("values, {} million pixels", served_requests.MOST_PIXELS / 1e6),
         ("at most {} MiB together", RequestLimits().bodies_bytes / MIB),
         ("images of at most {} requests", RequestLimits().parsed),
         ("{} requests are\nparsed at a time", {2: "two"}[http_api._PARSERS]),
@@ -85,8 +85,8 @@ def test_the_page_names_a_test_for_every_entry() -> None:
         ("a record {} images", untrusted_row.MOST_PARTS),
         ("at most {} pixels a side", f"{untrusted_row.LARGEST_SIDE:,}"),
         ("more than {} bytes are refused", f"{image_files.LONGEST_NAME:,}"),
-        ("at most {} connections in their handshake", connection_listener.HANDSHAKES_MAX),
-        ("handshake, {} from one address", connection_listener.HANDSHAKES_PER_ADDRESS),
+        ("at most {} connections in their handshake", planner_session.HANDSHAKES_MAX),
+        ("handshake, {} from one address", planner_session.HANDSHAKES_PER_ADDRESS),
         ("one address, for {} s", planner_session.HANDSHAKE_S),
     ],
 )

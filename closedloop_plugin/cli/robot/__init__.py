@@ -1,16 +1,19 @@
-"""`ad2 robot`: real vehicles and the simulated one. Each part is a module with `register`."""
+"""`ad2 robot`: real vehicles and the simulated one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.cli.robot import check, deploy, plan, run, sandbox, stop
+from closedloop_plugin.cli.robot import deploy, plan, run, sandbox
 
-PARTS = (plan, run, stop, deploy, check, sandbox)
+PARTS = (
+    plan.register_plan, run.register, plan.register_stop, deploy.register_deploy, deploy.register_check,
+    sandbox.register,
+)  # fmt: skip
 
 
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser("robot", help="drive ROS vehicles: the planner, the client on board, the emergency stop")
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
-    for part in PARTS:
-        part.register(parts)
+    for register_part in PARTS:
+        register_part(parts)

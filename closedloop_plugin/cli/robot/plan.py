@@ -1,4 +1,4 @@
-"""`ad2 robot plan`: planner server of one vehicle, with the ssh tunnel to it."""
+"""`ad2 robot plan` and `ad2 robot stop`: the planner server of a vehicle, with the ssh tunnel; the emergency stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions, SimulatedDecisionOptions
-from closedloop_plugin.cli.robot.vehicle import RobotOptions, planner_socket, robot_of, token_file
+from closedloop_plugin.cli.robot.vehicle import RobotOptions, home, planner_socket, robot_of, token_file
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import add_command, fixed, option
 from lmms_eval_ad2.core.printed import show
@@ -27,6 +27,12 @@ in another terminal (docs/robots-link.md):
   ad2 robot stop --robot limo-ackermann          emergency stop
 
 exit code: 0 ended by Ctrl-C or SIGTERM (the vehicle is ordered to stop), 2 invalid arguments"""
+
+STOP_EPILOG = """The stop is sent through the running planner. If no planner answers, or the vehicle does not confirm
+within half a second, it is sent directly to the vehicle by ssh. It stays in effect until it is released, also for new
+connections. A stop that was set on board is released on board: --release --on-board.
+
+exit code: 0 confirmed by the vehicle, 1 not confirmed: switch the vehicle off"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +67,15 @@ class RobotPlanOptions(RobotOptions, TunnelOptions, PlanLogOptions, VehicleDrive
     """`ad2 robot plan`."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RobotStopOptions(RobotOptions):
+    """`ad2 robot stop`."""
+
+    reason: str = option("reason, recorded in the logs", default="ad2 robot stop", metavar="TEXT")
+    on_board: bool = option("send it directly to the vehicle, not through the planner", default=False)
+    release: bool = option("release the stop", default=False)
+
+
 GROUPS = {
     "connection": (TunnelOptions,),
     "driver (as in ad2 drive run)": (DriverOptions, DecisionOptions),
@@ -68,11 +83,11 @@ GROUPS = {
 }
 
 
-def register(parts: Any) -> None:
+def register_plan(parts: Any) -> None:
     add_command(
         parts,
         "plan",
-        run,
+        plan,
         RobotPlanOptions,
         GROUPS,
         help="run agent and interpreter for a vehicle, behind an ssh tunnel",
@@ -81,10 +96,13 @@ def register(parts: Any) -> None:
     )
 
 
-def run(options: RobotPlanOptions) -> int:
+def register_stop(parts: Any) -> None:
+    add_command(parts, "stop", stop, RobotStopOptions, help="stop the vehicle in an emergency", epilog=STOP_EPILOG)
+
+
+def plan(options: RobotPlanOptions) -> int:
     from closedloop_plugin.cli.drive.prepared_run import check_driver
     from closedloop_plugin.robots.deploy import read_token
-    from closedloop_plugin.robots.planner.control_socket import serving
 
     if options.frames and not options.out:
         raise Ad2Error("--frames requires --out DIR")
@@ -92,14 +110,14 @@ def run(options: RobotPlanOptions) -> int:
     robot = robot_of(options.robot)
     token = read_token(options.token_file or token_file(robot))
     planner = _planner(options, robot, token)
-    with serving(planner, planner_socket(robot)):
-        try:
-            with planner.listening(options.host, options.port) as (host, port), _tunnel(options, robot, planner, port):
-                print(f"planner of {robot.name} ready: {host}:{port}", flush=True)
-                planner.work()
-        except KeyboardInterrupt:
-            counts = ", ".join(f"{k} {v}" for k, v in sorted((planner.journal.counts + planner.cycle.counts).items()))
-            show(f"stopped; {counts or 'nothing happened'}", file=sys.stderr)
+    listening = planner.listening(options.host, options.port, planner_socket(robot))
+    try:
+        with listening as (host, port), _tunnel(options, robot, planner, port):
+            print(f"planner of {robot.name} ready: {host}:{port}", flush=True)
+            planner.work()
+    except KeyboardInterrupt:
+        counts = ", ".join(f"{k} {v}" for k, v in sorted((planner.journal.counts + planner.cycle.counts).items()))
+        show(f"stopped; {counts or 'nothing happened'}", file=sys.stderr)
     return 0
 
 
@@ -131,7 +149,7 @@ def _planner(options: RobotPlanOptions, robot: RobotConfig, token: bytes) -> Pla
 @contextlib.contextmanager
 def _tunnel(options: RobotPlanOptions, robot: RobotConfig, planner: PlannerServer, port: int) -> Iterator[None]:
     """The tunnel; it is reopened if the vehicle is silent although ssh reports no error."""
-    from closedloop_plugin.robots.transport.tunnel import SshTunnel
+    from closedloop_plugin.robots.transport.ssh import SshTunnel
 
     if options.no_tunnel:
         yield
@@ -144,3 +162,32 @@ def _tunnel(options: RobotPlanOptions, robot: RobotConfig, planner: PlannerServe
     with SshTunnel(robot, port, report) as tunnel:
         planner.on_lost.append(lambda reason: tunnel.renew() if reason.startswith("silent") else None)
         yield
+
+
+def stop(options: RobotStopOptions) -> int:
+    from closedloop_plugin.robots.planner import control
+
+    try:
+        robot = robot_of(options.robot)
+    except Ad2Error as exc:
+        if options.release or options.on_board:
+            raise
+        return _by_name(options, str(exc))
+    if options.release:
+        done = control.release(robot, planner_socket(robot), options.on_board)
+    else:
+        done = control.stop(robot, planner_socket(robot), options.reason, options.on_board)
+    show(done.message)
+    return 0 if done.confirmed else 1
+
+
+def _by_name(options: RobotStopOptions, problem: str) -> int:
+    """Stop through the planner, which needs only the robot's name: the file may be invalid while it is edited."""
+    from closedloop_plugin.robots.planner import control
+
+    try:
+        confirmed = control.stop_by_planner(control.socket_path(home(), Path(options.robot).stem), options.reason)
+    except Ad2Error as exc:
+        confirmed, problem = False, f"{exc}; {problem}"
+    show(f"{'stopped: the vehicle stands' if confirmed else control.OFF} ({problem})")
+    return 0 if confirmed else 1

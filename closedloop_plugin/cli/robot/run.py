@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from closedloop_plugin.driver.agent import Agent
     from closedloop_plugin.driver.interpreter import Interpreter
     from closedloop_plugin.robots.course.runner import CoursePlan
-    from closedloop_plugin.robots.course.simulated_drive import SimulatedDrive
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 EXPERT = "track-expert"
@@ -91,10 +90,10 @@ def register(parts: Any) -> None:
 
 
 def run(options: RobotRunOptions) -> int:
-    from closedloop_plugin.robots.course.published import published
     from closedloop_plugin.robots.course.records import SegmentRunStore, by_course
-    from closedloop_plugin.robots.course.report import render
-    from closedloop_plugin.robots.course.runner import names, run_course
+    from closedloop_plugin.robots.course.report import published, render
+    from closedloop_plugin.robots.course.runner import SimulatedDrive, run_course
+    from closedloop_plugin.robots.planner.decision_cycle import DecisionCycle
     from lmms_eval_ad2.storage.identity import check_folder, check_identity, write_run
     from lmms_eval_ad2.storage.lock import lock_folder
 
@@ -109,11 +108,11 @@ def run(options: RobotRunOptions) -> int:
         check_identity(options.out, identity)
         ledger = SegmentRunStore(options.out)
         write_run(options.out, identity, {"segments": options.segments, "runs": options.runs})
-        drive = _simulated(options, robot, driver).drive
+        agent, interpreter, rules = driver
+        cycle = DecisionCycle(agent, interpreter, rules, robot.vehicle, seed=options.seed)
+        drive = SimulatedDrive(cycle, plan.track, robot.onboard.motion_s).drive
         records = run_course(plan, drive, ledger, retry_failed=options.retry_failed, on_record=_print_record)
-    print(
-        render(by_course(records, names(plan.segments)), names(plan.segments), published(), markdown=options.markdown)
-    )
+    print(render(by_course(records, plan.names), plan.names, published(), markdown=options.markdown))
     print(f"top views in {options.out / 'pictures'}, one line per run in {options.out / 'episodes.jsonl'}")
     return 1 if any(r.retryable for r in records) else 0
 
@@ -136,7 +135,7 @@ def _driver(options: RobotRunOptions) -> tuple[Agent, Interpreter | None, Profil
     from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.driver.interpreters.make import make_interpreter
-    from closedloop_plugin.robots.track_expert import TrackExpert
+    from closedloop_plugin.robots.course.guidance import TrackExpert
 
     rules = profile(options.profile)
     if options.agent == EXPERT:
@@ -155,7 +154,7 @@ def _plan(
     options: RobotRunOptions, robot: RobotConfig, driver: tuple[Agent, Interpreter | None, Profile]
 ) -> CoursePlan:
     from closedloop_plugin.robots.course.runner import CoursePlan, segments_of
-    from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
+    from closedloop_plugin.robots.sandbox.scene import FOOTPRINTS
     from closedloop_plugin.robots.sandbox.track import sandbox
     from lmms_eval_ad2.storage.code_state import code_label
 
@@ -195,15 +194,3 @@ def _known_identity(options: RobotRunOptions, robot: RobotConfig) -> dict[str, A
 def _print_record(record: Any) -> None:
     what = f": {record.what}" if record.what and record.what != record.end else ""
     show(f"{record.segment} run {record.run}: {record.end}{what}, {record.completion:.0f} %", flush=True)
-
-
-def _simulated(
-    options: RobotRunOptions, robot: RobotConfig, driver: tuple[Agent, Interpreter | None, Profile]
-) -> SimulatedDrive:
-    from closedloop_plugin.robots.course.simulated_drive import SimulatedDrive
-    from closedloop_plugin.robots.planner.decision_cycle import DecisionCycle
-    from closedloop_plugin.robots.sandbox.track import sandbox
-
-    agent, interpreter, rules = driver
-    cycle = DecisionCycle(agent, interpreter, rules, robot.vehicle, seed=options.seed)
-    return SimulatedDrive(cycle, sandbox(), robot.onboard.motion_s)

@@ -11,7 +11,7 @@ from lmms_eval_ad2.core.plugins import RunKind
 from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:
-    from closedloop_plugin.robots.course.section import CourseRun
+    from closedloop_plugin.robots.course.report import CourseRun
     from lmms_eval_ad2.report.sections import ReportSection
     from lmms_eval_ad2.report.unread import UnreadReason
 
@@ -36,8 +36,8 @@ def find(path: Path) -> list[Path]:
 
 def report(paths: Sequence[Path], *, published: bool, **_: Any) -> ReportSection:
     """The table of all vehicles and models; the other arguments are of drives and have no effect."""
-    from closedloop_plugin.robots.course.published import published as paper
-    from closedloop_plugin.robots.course.section import course_section
+    from closedloop_plugin.robots.course.report import course_section
+    from closedloop_plugin.robots.course.report import published as paper
 
     return course_section([_read(path) for path in paths], paper() if published else None)
 
@@ -60,7 +60,7 @@ def unread(paths: Sequence[Path]) -> list[UnreadReason]:
 
 def _read(path: Path) -> CourseRun:
     from closedloop_plugin.robots.course.records import read_records
-    from closedloop_plugin.robots.course.section import CourseRun
+    from closedloop_plugin.robots.course.report import CourseRun
     from lmms_eval_ad2.storage.identity import read_run
 
     latest = {record.key: record for record in read_records(path)}

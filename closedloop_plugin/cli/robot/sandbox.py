@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import add_command, option
 
 POLL_S = 0.2
@@ -31,34 +32,25 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: RobotSandboxOptions) -> int:
-    from closedloop_plugin.robots.sandbox.node_process import SandboxNodeProcess
+    from closedloop_plugin.robots.sandbox.node import SandboxNodeProcess
     from closedloop_plugin.robots.transport.ros import RosMaster
     from closedloop_plugin.robots.vehicles.robot_config import find_robot
 
     robot = find_robot(options.robot)
     with RosMaster(options.port) as master:
         node = SandboxNodeProcess(master, robot.file, options.mode)
+        topics, env = robot.vehicle.topics, master.env()
         try:
-            _print_topics(robot, master)
-            _watch(node, master)
+            print(f"{robot.vehicle.name} subscribes to {topics.cmd} and publishes {topics.camera}. In another shell:")
+            for name in ("ROS_MASTER_URI", "ROS_IP", "PYTHONPATH"):
+                print(f"  export {name}={env[name]}")
+            print("Ctrl-C ends it.", flush=True)
+            while node.alive and master.alive:
+                time.sleep(POLL_S)
+            ended = "the ROS master" if node.alive else node.name
+            raise Ad2Error(f"{ended} has ended unexpectedly: see its messages above")
         except KeyboardInterrupt:
             print("ended")
         finally:
             node.close()
     return 0
-
-
-def _print_topics(robot: Any, master: Any) -> None:
-    vehicle, env = robot.vehicle, master.env()
-    print(f"{vehicle.name} subscribes to {vehicle.topics.cmd} and publishes {vehicle.topics.camera}. In another shell:")
-    for name in ("ROS_MASTER_URI", "ROS_IP", "PYTHONPATH"):
-        print(f"  export {name}={env[name]}")
-    print("Ctrl-C ends it.", flush=True)
-
-
-def _watch(node: Any, master: Any) -> None:
-    from lmms_eval_ad2.core.errors import Ad2Error
-
-    while node.alive and master.alive:
-        time.sleep(POLL_S)
-    raise Ad2Error(f"{'the ROS master' if node.alive else node.name} has ended unexpectedly: see its messages above")

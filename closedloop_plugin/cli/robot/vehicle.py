@@ -48,6 +48,6 @@ def token_file(robot: RobotConfig) -> Path:
 
 
 def planner_socket(robot: RobotConfig) -> Path:
-    from closedloop_plugin.robots.planner.control_socket import socket_path
+    from closedloop_plugin.robots.planner.control import socket_path
 
     return socket_path(home(), robot.name)

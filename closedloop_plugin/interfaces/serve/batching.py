@@ -1,4 +1,5 @@
-"""Dynamic batching: waiting requests are answered together, by one thread, because model wrappers are not thread-safe.
+"""What is served, and dynamic batching: waiting requests are answered together, by one thread, because model wrappers
+are not thread-safe.
 
 A batch is taken once as many requests wait as clients can have sent by then (those of the last batch and those that
 arrived meanwhile), and after `window_s` at the latest. A single client never waits; several cars that send their next
@@ -15,11 +16,42 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from closedloop_plugin.interfaces.serve.api_error import ApiError
-from closedloop_plugin.interfaces.serve.service import ChatService, ServiceReply, ServiceRequest
+from closedloop_plugin.interfaces.serve.requests import ApiError, ChatCompletionRequest
 from lmms_eval_ad2.core.errors import Ad2Error
+
+
+@dataclass(frozen=True)
+class ServiceRequest:
+    """A validated request. Only requests of one `group` may be answered in one call."""
+
+    group: Hashable
+    payload: Any
+
+
+@dataclass(frozen=True)
+class ServiceReply:
+    """Reply text, or `error` if there is none. `failed`: counted as a failure even if there is a text."""
+
+    text: str = ""
+    finish: str = "stop"  # OpenAI's finish_reason: stop, length, content_filter
+    error: str | None = None
+    failed: bool = False
+
+
+class ChatService(Protocol):
+    """What is served under one model name: validates requests and answers them in batches."""
+
+    name: str  # as listed in /v1/models
+
+    def read(self, chat: ChatCompletionRequest) -> ServiceRequest:
+        """Validate a request. ApiError if it is invalid. Called from any thread."""
+        ...
+
+    def answer(self, payloads: Sequence[Any]) -> list[ServiceReply]:
+        """One ServiceReply per payload, in order. Called only from the thread of RequestBatcher.work."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -74,8 +106,10 @@ class RequestBatcher:
                 self._waiting = deque(j for j in self._waiting if not j.future.cancelled())
                 if self._waiting:
                     deadline = deadline or time.monotonic() + self.window_s
-                    batch, left = self._candidates(), deadline - time.monotonic()
-                    if len(batch) >= self._expected(batch[0].group) or left <= 0:
+                    left = deadline - time.monotonic()
+                    group, (last_group, size) = self._waiting[0].group, self._next_batch
+                    batch = [job for job in self._waiting if job.group == group][: self.batch]
+                    if len(batch) >= min(self.batch, size if group == last_group else 1) or left <= 0:
                         chosen = {id(job) for job in batch}
                         self._waiting = deque(j for j in self._waiting if id(j) not in chosen)
                         return batch
@@ -84,15 +118,6 @@ class RequestBatcher:
                     deadline = None
                     self._changed.wait()
             return []
-
-    def _candidates(self) -> list[_Job]:
-        """The requests of the oldest one's group, at most `batch`."""
-        group = self._waiting[0].group
-        return [job for job in self._waiting if job.group == group][: self.batch]
-
-    def _expected(self, group: Hashable) -> int:
-        last_group, size = self._next_batch
-        return min(self.batch, size if group == last_group else 1)
 
     def _run(self, batch: list[_Job]) -> None:
         jobs = [job for job in batch if job.future.set_running_or_notify_cancel()]

@@ -18,11 +18,9 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from closedloop_plugin.interfaces.serve.api_error import ApiError
-from closedloop_plugin.interfaces.serve.batching import RequestBatcher
-from closedloop_plugin.interfaces.serve.chat import ChatCompletionRequest, read_chat
-from closedloop_plugin.interfaces.serve.driver_service import DriverService
-from closedloop_plugin.interfaces.serve.service import ChatService, ServiceReply, ServiceRequest
+from closedloop_plugin.interfaces.serve.batching import ChatService, RequestBatcher, ServiceReply, ServiceRequest
+from closedloop_plugin.interfaces.serve.requests import ApiError, ChatCompletionRequest, read_chat
+from closedloop_plugin.interfaces.serve.services import DriverService
 from lmms_eval_ad2.core.served_connections import ServedConnections
 from lmms_eval_ad2.core.served_hosts import host_fault
 
@@ -78,11 +76,15 @@ class ChatHttpApi:
         self._driver, self.model = driver, model
         self._services = {service.name: service for service in services}
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the models."""
+        return list(self._services)
+
     def application(self, host: str = "127.0.0.1") -> web.Application:
         """`host`: the address that is listened on; requests with other Host headers are refused (served_hosts)."""
         self._host = host
         app = web.Application(client_max_size=self.limits.body_bytes, middlewares=[self._guard])
-        app.on_cleanup.append(self._close)
         app.router.add_get("/health", self._health)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{name:.+}", self._model)
@@ -90,7 +92,7 @@ class ChatHttpApi:
         app.router.add_post("/v1/chat/completions", self._complete)
         return app
 
-    async def _close(self, app: web.Application) -> None:
+    def close(self) -> None:
         self._parsers.shutdown(wait=False)
 
     def summary(self) -> str:
@@ -169,7 +171,11 @@ class ChatHttpApi:
                 reply = await asyncio.wrap_future(self.batcher.put(service, parsed))
         finally:
             self.pending -= 1
-        return self._response(chat, reply)
+        self.failed, self.answered = self.failed + reply.failed, self.answered + (not reply.failed)
+        if reply.error is not None:
+            self.last_failure = reply.error
+            raise ApiError(500, f"the model failed: {reply.error}", code="model_failed")
+        return completion_response(chat, reply)
 
     async def _parse(
         self, request: web.Request, held: contextlib.AsyncExitStack
@@ -180,7 +186,13 @@ class ChatHttpApi:
             await self._receive(request, body)
             self.connections.answering(_peer(request))
             await held.enter_async_context(self._parsed)
-            return await asyncio.get_running_loop().run_in_executor(self._parsers, self._read, body)
+
+            def read() -> tuple[ChatCompletionRequest, ChatService, ServiceRequest]:
+                chat = read_chat(body)
+                service = self._service(chat.model)
+                return chat, service, service.read(chat)
+
+            return await asyncio.get_running_loop().run_in_executor(self._parsers, read)
         finally:
             self._bodies_bytes -= len(body)
 
@@ -207,18 +219,6 @@ class ChatHttpApi:
         except TimeoutError:
             raise ApiError(408, f"the body did not come within {_BODY_S:g} s") from None
 
-    def _read(self, raw: bytearray) -> tuple[ChatCompletionRequest, ChatService, ServiceRequest]:
-        chat = read_chat(raw)
-        service = self._service(chat.model)
-        return chat, service, service.read(chat)
-
-    def _response(self, chat: ChatCompletionRequest, reply: ServiceReply) -> web.Response:
-        self.failed, self.answered = self.failed + reply.failed, self.answered + (not reply.failed)
-        if reply.error is not None:
-            self.last_failure = reply.error
-            raise ApiError(500, f"the model failed: {reply.error}", code="model_failed")
-        return completion_response(chat, reply)
-
     def _service(self, name: str) -> ChatService:
         service = self._loaded().get(name)
         if service is None:
@@ -243,7 +243,7 @@ def completion_response(chat: ChatCompletionRequest, reply: ServiceReply) -> web
     """A completion in OpenAI's format. `usage` is null: lmms-eval's models do not count tokens."""
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": chat.model, "usage": None}
     if chat.stream:
-        return _stream(head, reply, chat.usage_chunk)
+        return _stream(head, reply, bool(chat.stream_options and chat.stream_options.include_usage))
     message = {"role": "assistant", "content": reply.text, "refusal": None}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}
     return json_response({**head, "object": "chat.completion", "choices": [choice]})

@@ -8,15 +8,12 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from aiohttp import web
 
-from closedloop_plugin.interfaces.serve.driver_service import DriverService
 from closedloop_plugin.interfaces.serve.http_api import CLIENT_FAULTS, ChatHttpApi
-from closedloop_plugin.interfaces.serve.service import ChatService
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.core.served_connections import ServedConnections
@@ -25,17 +22,8 @@ _REPORT_PERIOD_S = 60.0
 _SHUTDOWN_S = 2.0  # for replies being sent when the server ends
 
 
-@dataclass(frozen=True)
-class LoadedServices:
-    """The services once the model is loaded. `model`: the name shown in /health."""
-
-    services: Sequence[ChatService]
-    driver: DriverService
-    model: str
-
-
-def serve(api: ChatHttpApi, host: str, port: int, load: Callable[[], LoadedServices]) -> None:
-    """Load the model and answer requests until Ctrl-C.
+def serve(api: ChatHttpApi, host: str, port: int, load: Callable[[], None]) -> None:
+    """Call `load`, which opens the API (ChatHttpApi.open), and answer requests until Ctrl-C.
 
     The port is bound before loading, which can take minutes: a port in use is reported at once, and requests
     meanwhile get HTTP 503 "loading".
@@ -44,10 +32,8 @@ def serve(api: ChatHttpApi, host: str, port: int, load: Callable[[], LoadedServi
     with listening(api, host, port, log) as url:
         try:
             show(f"{url}: loading {api.model}", file=log, flush=True)
-            loaded = load()
-            api.open(loaded.services, loaded.driver, loaded.model)
-            names = ", ".join(service.name for service in loaded.services)
-            show(f"{url}: ready, models: {names}", flush=True)
+            load()
+            show(f"{url}: ready, models: {', '.join(api.names)}", flush=True)
             api.batcher.work()
         except KeyboardInterrupt:
             show(f"stopped; {api.summary()}", file=log, flush=True)
@@ -81,6 +67,7 @@ def listening(api: ChatHttpApi, host: str, port: int, log: TextIO | None = None)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+        api.close()
 
 
 def _logger() -> logging.Logger:

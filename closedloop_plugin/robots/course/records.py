@@ -16,23 +16,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from closedloop_plugin.robots.course.referee import RETRYABLE, SegmentEndReason
-from lmms_eval_ad2.core.numbers import is_number, is_whole
 from lmms_eval_ad2.storage.identity import RESULTS
 from lmms_eval_ad2.storage.journal import JournalFile, read
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 SIMULATED = ("local", "ros")  # transports in records of versions before 0.13; "vehicle" was a real one
-_NUMBERS = ("completion", "length_m", "driven_m", "time_s")
 
 
 @dataclass(frozen=True)
 class SegmentRunRecord:
     """One run of one segment."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 
     segment: str
     run: int  # 1, 2, ...
@@ -49,7 +51,9 @@ class SegmentRunRecord:
     profile: str
     seed: int
     ended: tuple[float, float, float]  # x, y, yaw
-    counts: dict[str, int] = field(default_factory=dict)  # cycles, unparsed, agent_errors, refused frames ...
+    counts: dict[str, Annotated[int, Field(ge=0)]] = field(
+        default_factory=dict
+    )  # cycles, unparsed, agent_errors, refused frames ...
     timing: dict[str, float] = field(default_factory=dict)  # median seconds: thinking, cycle
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -76,32 +80,20 @@ class SegmentRunRecord:
 
     @classmethod
     def from_json(cls, line: str) -> SegmentRunRecord:
-        """Parse a line. ValueError or TypeError if it is invalid."""
+        """Parse a line. ValueError with the first field that is missing, unknown or of another type."""
         raw = parse(line)
-        if not isinstance(raw, dict):
-            raise TypeError("expected an object")
-        if raw.get("transport") in SIMULATED:
+        if isinstance(raw, dict) and raw.get("transport") in SIMULATED:
             del raw["transport"]
-        unknown = set(raw) - {f.name for f in fields(cls)}
-        if unknown:
-            raise ValueError(f"unknown field {min(unknown)}")
-        raw["ended"] = tuple(raw.get("ended") or ())
-        record = cls(**raw)
+        try:
+            record = _CHECKER.validate_json(json.dumps(raw))
+        except ValidationError as exc:
+            first = exc.errors(include_url=False)[0]
+            raise ValueError(f"field {'.'.join(map(str, first['loc']))!r}: {first['msg']}") from exc
         SegmentEndReason(record.end)
-        for name in _NUMBERS:
-            if not is_number(getattr(record, name)):
-                raise TypeError(f"{name}: expected a number")
-        if not isinstance(record.segment, str) or not isinstance(record.run, int):
-            raise TypeError("segment, run: expected a text and a whole number")
-        if not isinstance(record.agent, dict) or not isinstance(record.robot, dict):
-            raise TypeError("agent, robot: expected objects")
-        if not isinstance(record.counts, dict) or not all(is_whole(n, 0, 10**12) for n in record.counts.values()):
-            raise TypeError("counts: expected whole numbers from 0")
-        if not all(isinstance(text, str) for text in (record.what, record.profile)):
-            raise TypeError("what, profile: expected texts")
-        if not (record.interpreter is None or isinstance(record.interpreter, dict)):
-            raise TypeError("interpreter: expected an object or null")
         return record
+
+
+_CHECKER = TypeAdapter(SegmentRunRecord)
 
 
 class SegmentRunStore:

@@ -6,7 +6,7 @@ import math
 from enum import StrEnum
 
 from closedloop_plugin.core.path import RoutePath
-from closedloop_plugin.robots.course.route_hint import REACH_M
+from closedloop_plugin.robots.course.guidance import REACH_M
 from closedloop_plugin.robots.sandbox.track import Footprint, SandboxTrack
 from lmms_eval_ad2.core.printed import shortened
 

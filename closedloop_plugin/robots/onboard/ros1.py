@@ -1,8 +1,7 @@
 """ROS 1 backend. Needs rospy and the packages geometry_msgs, nav_msgs, sensor_msgs and std_msgs."""
 
 import os
-import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional
 
 import genpy.dynamic
 import roslib.message
@@ -13,7 +12,7 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import String
 
 from closedloop_plugin.robots.onboard import ros_messages
-from closedloop_plugin.robots.onboard.io import VehicleIO, VehicleNotReady
+from closedloop_plugin.robots.onboard.io import VehicleNotReady
 from closedloop_plugin.robots.onboard.ros1_master import RosMasterMonitor, call
 
 # agilexrobotics/limo_ros, limo_base/msg/LimoStatus.msg, so that its workspace need not be sourced
@@ -37,17 +36,15 @@ def limo_status() -> Any:
     return genpy.dynamic.generate_dynamic(LIMO_STATUS, _LIMO_STATUS)[LIMO_STATUS]
 
 
-class Ros1IO(VehicleIO):
+class Ros1IO(ros_messages.RosBackend):
     """One ROS node. At most one per process: rospy cannot be initialised twice."""
 
     def __init__(self, settings: Dict[str, Any], node: str, sees: bool) -> None:
         topics = settings["vehicle"]["topics"]
-        self._pictures = ros_messages.LatestCameraFrame(settings) if sees else None
-        self._odometry, self._status = ros_messages.LatestMessage(), ros_messages.LatestMessage()
+        super().__init__(settings, sees)
         uri = _reachable_master()
         self._subscribers: List[rospy.Subscriber] = []
         rospy.init_node(node, disable_signals=True, disable_rosout=True)
-        self._words = settings["vehicle"]["kind"] == "word"
         # With a queue, publishing never waits for a subscriber that hangs.
         self._wheels = rospy.Publisher(topics["cmd"], String if self._words else Twist, queue_size=1)
         if self._pictures:
@@ -60,21 +57,9 @@ class Ros1IO(VehicleIO):
             return
         self._wheels.publish(ros_messages.fill(Twist(), actuation["twist"]))
 
-    def latest_frame(self) -> Optional[Tuple[float, bytes, int, int]]:
-        return self._pictures.get() if self._pictures else None
-
-    def camera_heard(self) -> Optional[float]:
-        return self._pictures.heard_at if self._pictures else None
-
-    def odometry(self) -> Optional[Dict[str, float]]:
-        return ros_messages.odometry(self._odometry.get())
-
-    def status(self) -> Optional[Dict[str, Any]]:
-        found = self._status.get()
-        return ros_messages.status(found, found.__slots__ if found else ())
-
-    def received(self) -> Dict[str, int]:
-        return ros_messages.counts(self._pictures, self._odometry, self._status)
+    def _fields(self, message: Any) -> Iterable[str]:
+        names: Iterable[str] = message.__slots__
+        return names
 
     def fault(self) -> Optional[str]:
         if rospy.is_shutdown():
@@ -90,9 +75,7 @@ class Ros1IO(VehicleIO):
 
     def _subscribe(self, topics: Dict[str, Any], pictures: ros_messages.LatestCameraFrame) -> None:
         def on_frame(message: Any) -> None:
-            age_s = rospy.get_time() - message.header.stamp.to_sec()
-            pictures.put(time.monotonic() - ros_messages.frame_age(age_s), message)
-            self.wake()
+            self._on_frame(rospy.get_time() - message.header.stamp.to_sec(), message)
 
         self._listen(topics["camera"], Image if pictures.raw else CompressedImage, on_frame)
         if topics["odom"]:

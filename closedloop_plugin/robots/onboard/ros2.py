@@ -7,8 +7,7 @@ Fast DDS): until then silence shows it, of the camera (client.py) and of an odom
 import atexit
 import importlib
 import threading
-import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional
 
 import rclpy
 from geometry_msgs.msg import Twist
@@ -19,22 +18,20 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import String
 
 from closedloop_plugin.robots.onboard import ros_messages
-from closedloop_plugin.robots.onboard.io import LATEST_S, VehicleIO, VehicleNotReady
+from closedloop_plugin.robots.onboard.io import LATEST_S, VehicleNotReady
 
 _STATUS_TYPES = {"limo_base/LimoStatus": "limo_msgs/msg/LimoStatus"}  # of ROS 1: the same message of limo_ros2
 _SPIN_S = 0.1  # after which the thread looks whether it is to end
 
 
-class Ros2IO(VehicleIO):
+class Ros2IO(ros_messages.RosBackend):
     """One ROS node. At most one per process: rclpy is initialised for the whole process."""
 
     def __init__(self, settings: Dict[str, Any], node: str, sees: bool) -> None:
         topics = settings["vehicle"]["topics"]
-        self._pictures = ros_messages.LatestCameraFrame(settings) if sees else None
-        self._odometry, self._status = ros_messages.LatestMessage(), ros_messages.LatestMessage()
+        super().__init__(settings, sees)
         _init()
         self._node = rclpy.create_node(node)
-        self._words = settings["vehicle"]["kind"] == "word"
         self._wheels = self._node.create_publisher(String if self._words else Twist, topics["cmd"], 1)
         if self._pictures:
             self._subscribe(topics, self._pictures)
@@ -51,21 +48,9 @@ class Ros2IO(VehicleIO):
             return
         self._wheels.publish(ros_messages.fill(Twist(), actuation["twist"]))
 
-    def latest_frame(self) -> Optional[Tuple[float, bytes, int, int]]:
-        return self._pictures.get() if self._pictures else None
-
-    def camera_heard(self) -> Optional[float]:
-        return self._pictures.heard_at if self._pictures else None
-
-    def odometry(self) -> Optional[Dict[str, float]]:
-        return ros_messages.odometry(self._odometry.get())
-
-    def status(self) -> Optional[Dict[str, Any]]:
-        found = self._status.get()
-        return ros_messages.status(found, found.get_fields_and_field_types() if found else ())
-
-    def received(self) -> Dict[str, int]:
-        return ros_messages.counts(self._pictures, self._odometry, self._status)
+    def _fields(self, message: Any) -> Iterable[str]:
+        names: Iterable[str] = message.get_fields_and_field_types()
+        return names
 
     def fault(self) -> Optional[str]:
         if not rclpy.ok():
@@ -98,9 +83,7 @@ class Ros2IO(VehicleIO):
 
         def on_frame(message: Any) -> None:
             stamp = message.header.stamp
-            age_s = clock.now().nanoseconds * 1e-9 - (stamp.sec + stamp.nanosec * 1e-9)
-            pictures.put(time.monotonic() - ros_messages.frame_age(age_s), message)
-            self.wake()
+            self._on_frame(clock.now().nanoseconds * 1e-9 - (stamp.sec + stamp.nanosec * 1e-9), message)
 
         found = [(topics["camera"], Image if pictures.raw else CompressedImage, on_frame)]
         if topics["odom"]:

@@ -1,11 +1,11 @@
-"""Message fields that ROS 1 and ROS 2 have in common. Imports neither."""
+"""What the backends for ROS 1 and ROS 2 have in common: newest messages, and their fields. Imports neither."""
 
 import math
 import time
 from typing import Any, Dict, Iterable, Optional, Tuple
 
 from closedloop_plugin.robots.onboard import jpeg
-from closedloop_plugin.robots.onboard.io import LATEST_S, VehicleNotReady
+from closedloop_plugin.robots.onboard.io import LATEST_S, VehicleIO, VehicleNotReady
 
 FRAME_AGE_MAX_S = 1.0  # an older header stamp is ignored: it comes from another clock
 
@@ -69,14 +69,42 @@ class LatestCameraFrame:
         return data, width, height
 
 
-def frame_age(age_s: float) -> float:
-    """The age of a frame by its header stamp, s; 0 for an age that is none."""
-    return age_s if 0 <= age_s < FRAME_AGE_MAX_S else 0.0
+class RosBackend(VehicleIO):
+    """The inputs of a backend. A subclass fills `_pictures`, `_odometry` and `_status` from its subscriptions."""
 
+    def __init__(self, settings: Dict[str, Any], sees: bool) -> None:
+        self._words = settings["vehicle"]["kind"] == "word"
+        self._pictures = LatestCameraFrame(settings) if sees else None
+        self._odometry, self._status = LatestMessage(), LatestMessage()
 
-def counts(camera: Optional[LatestCameraFrame], odom: LatestMessage, state: LatestMessage) -> Dict[str, int]:
-    """VehicleIO.received"""
-    return {"camera": camera.count if camera else 0, "odometry": odom.count, "status": state.count}
+    def latest_frame(self) -> Optional[Tuple[float, bytes, int, int]]:
+        return self._pictures.get() if self._pictures else None
+
+    def camera_heard(self) -> Optional[float]:
+        return self._pictures.heard_at if self._pictures else None
+
+    def odometry(self) -> Optional[Dict[str, float]]:
+        return odometry(self._odometry.get())
+
+    def status(self) -> Optional[Dict[str, Any]]:
+        found = self._status.get()
+        return status(found, self._fields(found) if found else ())
+
+    def received(self) -> Dict[str, int]:
+        camera = self._pictures.count if self._pictures else 0
+        return {"camera": camera, "odometry": self._odometry.count, "status": self._status.count}
+
+    def _fields(self, message: Any) -> Iterable[str]:
+        """The names of the fields of a message."""
+        raise NotImplementedError
+
+    def _on_frame(self, age_s: float, message: Any) -> None:
+        """A frame of this age by its header stamp, s, has arrived."""
+        assert self._pictures is not None
+        if not 0 <= age_s < FRAME_AGE_MAX_S:
+            age_s = 0.0
+        self._pictures.put(time.monotonic() - age_s, message)
+        self.wake()
 
 
 def fill(twist: Any, wanted: Dict[str, float]) -> Any:

@@ -22,7 +22,7 @@ from closedloop_plugin.core.state import COAST, Control, Decision, InterpretedCo
 from closedloop_plugin.driver.agent import Agent, DecisionRequest
 from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.driver.interpreters.applied_control import verdict
-from closedloop_plugin.robots.vehicles.base import Actuation, Vehicle
+from closedloop_plugin.robots.vehicles.vehicle import Actuation, Vehicle
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.image_files import open_image
 from lmms_eval_ad2.storage.redaction import environment_keys, without_keys
@@ -43,8 +43,6 @@ class VehicleObservation:
     stamp: float  # s, the vehicle's clock
     jpeg: bytes
     odom: Mapping[str, float] | None = None  # x, y in m, yaw in rad, v in m/s, w in rad/s, ROS axes
-    status: Mapping[str, Any] | None = None
-    motion: Mapping[str, Any] | None = None  # how the previous motion ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +53,6 @@ class CycleResult:
     """
 
     seq: int
-    tick: int  # of the episode, from 0
-    time_s: float
     observation: Observation
     decision: Decision
     interpreted: InterpretedControl | None
@@ -75,7 +71,7 @@ class CycleResult:
         """The cycle as JSON values, without the image."""
         seen, interpreted = self.observation, self.interpreted
         return {
-            "seq": self.seq, "tick": self.tick, "time_s": round(self.time_s, 4), "speed": seen.speed,
+            "seq": self.seq, "tick": seen.tick, "time_s": round(seen.time_s, 4), "speed": seen.speed,
             "command": str(seen.command), "target": list(seen.target), "texts": dict(self.decision.texts),
             "raw": interpreted.raw if interpreted else "", "mode": interpreted.mode if interpreted else "",
             "error": self.error, "unparsed": self.unparsed, **self.order(), "thinking_s": round(self.thinking_s, 5),
@@ -146,18 +142,14 @@ class DecisionCycle:
         spent = time.perf_counter() - started
         control, error, unparsed = verdict(decision, interpreted, self.profile, request.observation.speed)
         self._count(error, unparsed, interpreted)
-        tick = request.observation.tick
-        actuation = self.vehicle.actuation(control or COAST)
         self._applied = control or COAST
         return CycleResult(
             seq=obs.seq,
-            tick=tick,
-            time_s=self._time,
             observation=request.observation,
             decision=decision,
             interpreted=interpreted,
             control=self._applied,
-            actuation=actuation,
+            actuation=self.vehicle.actuation(self._applied),
             error=error,
             unparsed=unparsed,
             thinking_s=spent,
@@ -241,13 +233,9 @@ class LazyCameraImages:
         if camera != CAMERA:
             raise ValueError(f"a vehicle has no camera {camera!r}, only {CAMERA}")
         if self._image is None:
-            self._image = _decoded(self.jpeg)
+            try:
+                with open_image(self.jpeg, formats=("JPEG",), most_pixels=MOST_PIXELS) as image:
+                    self._image = np.asarray(shown_rgb(image))
+            except OSError as exc:
+                raise ValueError(f"no whole JPEG: {str(exc)[:120]}") from None
         return self._image
-
-
-def _decoded(jpeg: bytes) -> np.ndarray:
-    try:
-        with open_image(jpeg, formats=("JPEG",), most_pixels=MOST_PIXELS) as image:
-            return np.asarray(shown_rgb(image))
-    except OSError as exc:
-        raise ValueError(f"no whole JPEG: {str(exc)[:120]}") from None

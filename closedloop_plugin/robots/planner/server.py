@@ -1,17 +1,20 @@
 """The planner server: one vehicle at a time, frames in, orders out, and the emergency stop.
 
-A vehicle authenticates with a shared token (onboard/wire.py). The network has its own threads; the model runs in the
-thread that calls `work`, because some libraries need the main thread. The vehicle checks sessions, ages, limits and the
-latch itself, so that it stops without the planner.
+A vehicle authenticates with a shared token (onboard/wire.py). The network is an event loop in its own thread; the model
+runs in the thread that calls `work`, because some libraries need the main thread. The vehicle checks sessions, ages,
+limits and the latch itself, so that it stops without the planner.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
@@ -19,7 +22,7 @@ from closedloop_plugin.core.state import COAST
 from closedloop_plugin.driver.agent import Agent
 from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.robots.onboard import wire
-from closedloop_plugin.robots.planner.connection_listener import ConnectionListener
+from closedloop_plugin.robots.planner import control
 from closedloop_plugin.robots.planner.decision_cycle import (
     FAILURES_MAX,
     CycleResult,
@@ -27,8 +30,8 @@ from closedloop_plugin.robots.planner.decision_cycle import (
     VehicleObservation,
 )
 from closedloop_plugin.robots.planner.journal import PlannerJournal
-from closedloop_plugin.robots.planner.session import SessionLost, VehicleRefused, VehicleSession
-from closedloop_plugin.robots.vehicles.base import Vehicle
+from closedloop_plugin.robots.planner.session import ConnectionHandshakes, VehicleRefused, VehicleSession, authenticate
+from closedloop_plugin.robots.vehicles.vehicle import Vehicle
 from lmms_eval_ad2.core.errors import Ad2Error
 
 CLOSE_S = 0.5  # for the vehicle to receive the last frames
@@ -36,7 +39,7 @@ MOTION_S = 0.5  # duration of the motion of each order, from the paper (section 
 
 
 class PlannerServer:
-    """`on_lost`: callbacks with the reason, called from a connection's thread."""
+    """`on_lost`: callbacks with the reason, called in the event loop: they must not block."""
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class PlannerServer:
         self.vehicle, self.journal, self.strict = vehicle, journal or PlannerJournal(), strict
         self.on_lost: list[Callable[[str], None]] = []
         self._token = token
+        self._handshakes = ConnectionHandshakes()
         self._lock = threading.RLock()  # guards everything below and every order, stop and release that is sent
         self._changed = threading.Condition(self._lock)
         self._session: VehicleSession | None = None
@@ -67,8 +71,10 @@ class PlannerServer:
         self._stop: str | None = None  # reason of the latched stop
         self._stands = False  # the vehicle has confirmed the stop
         self._vehicle_reason = ""
-        self._result: CycleResult | None = None
+        self._tick: int | None = None  # of the last decision
         self._thinking = self._closed = False
+
+    # Called from any thread.
 
     def stop(self, reason: str, latch: bool = True) -> None:
         """Stop the vehicle now. With `latch` it stands until `release`, even if it reconnects meanwhile."""
@@ -79,7 +85,7 @@ class PlannerServer:
                 self._stop = reason
             self._send("stop", reason=reason, latch=latch)
             self._cancel_open()
-        self.journal.event("stop", detail=reason, latch=latch)  # after sending: a terminal may be slow
+        self.journal.event("stop", detail=reason, latch=latch)
 
     def release(self) -> None:
         """Release the latch of `stop`. A stop that was set on the vehicle itself remains."""
@@ -90,29 +96,57 @@ class PlannerServer:
             self._send("release")
             self._changed.notify_all()
 
-    def serve(self, host: str, port: int, ready: Callable[[str, int], None] = lambda host, port: None) -> None:
-        """Listen and send orders until `close`."""
-        with self.listening(host, port) as address:
-            ready(*address)
-            self.work()
+    def state(self) -> dict[str, Any]:
+        """The state for the control socket, as JSON values."""
+        with self._lock:
+            if self._stop is not None:
+                name = "stopped"
+            elif self._session is None:
+                name = "waiting for the vehicle"
+            else:
+                name = "thinking" if self._thinking else "driving"
+            return {
+                "robot": self.vehicle.name,
+                "state": name,
+                "connected": self._session is not None,
+                "latched": self._stop,
+                "stands": self._stands,
+                "cycle": self._tick,
+                "said": self._vehicle_reason,
+            }
 
     @contextmanager
-    def listening(self, host: str, port: int) -> Iterator[tuple[str, int]]:
-        """Accept connections until the block ends; yields (host, port). Port 0: any free one."""
-        try:
-            server = socket.create_server((host, port))
-        except OSError as exc:
-            why = exc.strerror or str(exc)
-            raise Ad2Error(f"cannot listen on {host} port {port} ({why}); choose another port, or 0 for any") from None
-        listener = ConnectionListener(server, self._token, self.vehicle.name, self, self.journal)
-        try:
-            yield server.getsockname()[:2]
-        finally:
-            self.close()
-            listener.close()
+    def listening(self, host: str, port: int, control_file: Path | None = None) -> Iterator[tuple[str, int]]:
+        """Serve vehicles, and requests at the control socket, until the block ends; yields (host, port).
+
+        Port 0: any free one. Ad2Error: the port or the control socket is in use.
+        """
+        with ExitStack() as opened:
+            opened.callback(self.journal.close)
+            requests = opened.enter_context(control.bound(control_file)) if control_file else None
+            try:
+                vehicles = opened.enter_context(socket.create_server((host, port)))
+            except OSError as exc:
+                why = exc.strerror or str(exc)
+                raise Ad2Error(
+                    f"cannot listen on {host} port {port} ({why}); choose another port, or 0 for any"
+                ) from None
+            loop = asyncio.new_event_loop()
+            loop.set_exception_handler(self._on_loop_error)
+            thread = threading.Thread(target=loop.run_forever, name="ad2-planner", daemon=True)
+            thread.start()
+            opened.callback(loop.close)
+            opened.callback(thread.join)
+            opened.callback(loop.call_soon_threadsafe, loop.stop)
+            asyncio.run_coroutine_threadsafe(self._serve(vehicles, requests), loop).result()
+            try:
+                yield vehicles.getsockname()[:2]
+            finally:
+                self.close()
+                asyncio.run_coroutine_threadsafe(self._end_connections(), loop).result()
 
     def close(self, reason: str = "the planner ends") -> None:
-        """Stop the vehicle without a latch, close its session and end `work`."""
+        """Stop the vehicle without a latch, close its session and end `work`. Not called in the event loop."""
         with self._lock:
             if self._closed:
                 return
@@ -124,64 +158,17 @@ class PlannerServer:
             if self._session:
                 self._session.finish()
                 self._changed.wait_for(lambda: self._session is None, CLOSE_S)
-            if self._session:
-                self._session.close()
 
     def work(self) -> None:
         """Decide on each observation and send the order, until `close`."""
         while (taken := self._next_observation()) is not None:
             session, obs, received_at = taken
-            if not self._still_waiting(session, obs.seq):  # cancelled just now by a stop
-                continue
             result = self.cycle.decide(obs)
             self._answer(session, result, received_at)
             self.journal.picture(session.id, obs.seq, obs.jpeg)
         self.cycle.finish()
 
-    def state(self) -> dict[str, Any]:
-        """The state for the control socket, as JSON values."""
-        with self._lock:
-            result = self._result
-            return {
-                "robot": self.vehicle.name,
-                "state": self._state_name(),
-                "connected": self._session is not None,
-                "latched": self._stop,
-                "stands": self._stands,
-                "cycle": result.tick if result else None,
-                "said": self._vehicle_reason,
-            }
-
-    def _state_name(self) -> str:
-        if self._stop is not None:
-            return "stopped"
-        if self._session is None:
-            return "waiting for the vehicle"
-        return "thinking" if self._thinking else "driving"
-
-    def _send(self, kind: str, **header: Any) -> bool:
-        """Send a frame to the connected vehicle; False if there is none or it is lost."""
-        try:
-            if self._session is None:
-                return False
-            self._session.send(kind, **header)
-            return True
-        except SessionLost:
-            return False
-
-    def _still_waiting(self, session: VehicleSession, seq: int) -> bool:
-        """Whether the vehicle still waits for the order to this frame."""
-        with self._lock:
-            return session is self._session and seq == self._open
-
-    def _cancel_open(self) -> None:
-        """Cancel the open frame, decided or not. The vehicle gets an order to stand at once, because it would wait for
-        an answer after a release."""
-        with self._lock:
-            if self._open is not None:
-                still = self.vehicle.actuation(COAST).to_onboard()
-                self._send("cmd", obs=self._open, duration_s=self.motion_s, **vars(COAST), **still)
-            self._open = self._waiting = None
+    # Called from the thread of `work`.
 
     def _next_observation(self) -> tuple[VehicleSession, VehicleObservation, float] | None:
         with self._changed:
@@ -193,7 +180,7 @@ class PlannerServer:
 
     def _answer(self, session: VehicleSession, result: CycleResult, received_at: float) -> None:
         with self._lock:
-            self._result = result
+            self._tick = result.observation.tick
             why = self._send_order(session, result)
             spent = time.monotonic() - received_at
             if result.error and self.cycle.failures >= FAILURES_MAX:
@@ -218,16 +205,86 @@ class PlannerServer:
         self._stands, self._vehicle_reason = False, ""
         return ""
 
-    # ConnectionHandler, called from the threads of the connections.
+    # Called with the lock held.
 
-    def admit(self, make: Callable[[], VehicleSession]) -> VehicleSession:
-        """See ConnectionHandler.admit."""
+    def _send(self, kind: str, **header: Any) -> bool:
+        """Send a frame to the connected vehicle; False if there is none or it is lost."""
+        return self._session is not None and self._session.send(kind, **header)
+
+    def _cancel_open(self) -> None:
+        """Cancel the open frame, decided or not. The vehicle gets an order to stand at once, because it would wait for
+        an answer after a release."""
+        if self._open is not None:
+            still = self.vehicle.actuation(COAST).to_onboard()
+            self._send("cmd", obs=self._open, duration_s=self.motion_s, **vars(COAST), **still)
+        self._open = self._waiting = None
+
+    # In the event loop.
+
+    async def _serve(self, vehicles: socket.socket, requests: socket.socket | None) -> None:
+        self._servers = [await asyncio.start_server(self._connection, sock=vehicles)]
+        if requests is not None:
+            self._servers.append(await asyncio.start_unix_server(self._request, sock=requests, limit=control.LINE_MAX))
+
+    async def _end_connections(self) -> None:
+        for server in self._servers:
+            server.close()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if "socket.accept()" in context.get("message", ""):  # out of file descriptors; asyncio tries again
+            self.journal.event("refused", "cannot accept", detail=str(context.get("exception")))
+        else:
+            loop.default_exception_handler(context)
+
+    async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request at the control socket. An invalid one gets no reply."""
+        with closing(writer), suppress(OSError, ValueError, RecursionError):  # TimeoutError is an OSError
+            async with asyncio.timeout(control.ANSWER_S):
+                request = json.loads(await reader.readline())
+                do = request.get("do") if isinstance(request, dict) else None
+                if do == "stop":
+                    self.stop(str(request.get("reason") or "asked for"))
+                elif do == "release":
+                    self.release()
+                reply = self.state() if do in ("state", "stop", "release") else {"error": f"no such request: {do}"}
+                writer.write(json.dumps(reply).encode() + b"\n")
+                await writer.drain()
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection of a vehicle from its handshake to its end."""
+        (peer, *_), this = writer.get_extra_info("peername") or ("left",), asyncio.current_task()
+        assert this is not None
+        self._handshakes.add(this, peer)
+        try:
+            welcome = await authenticate(reader, writer, self._token, self.vehicle.name)
+            session = self._admit(writer, welcome)
+        except VehicleRefused as exc:
+            if exc.peer_reason:
+                writer.write(wire.pack("done", {"session": "", "reason": exc.peer_reason}))
+            self.journal.event("refused", exc.reason, detail=str(exc)[:300], peer=peer)
+            writer.close()
+            return
+        except asyncio.CancelledError:  # by ConnectionHandshakes, or because the planner ends
+            if not self._handshakes.remove(this):
+                self.journal.event("refused", "displaced", detail="a newer connection took its place", peer=peer)
+            writer.transport.abort()
+            raise
+        finally:
+            self._handshakes.remove(this)
+        await self._session_frames(session, reader)
+
+    def _admit(self, writer: asyncio.StreamWriter, welcome: wire.Header) -> VehicleSession:
+        """Open a session for an authenticated vehicle. VehicleRefused if another one is connected."""
         with self._lock:
             if self._closed:
                 raise VehicleRefused("the planner ends")
             if self._session is not None:
                 raise VehicleRefused("second client", peer_reason="another vehicle is connected")
-            self._session = session = make()
+            self._session = session = VehicleSession(writer, welcome)
             self._waiting, self._last_seq, self._open, self._vehicle_reason = None, -1, None, ""
             self.journal.event("connected", session=session.id)
             if self._stop is not None:
@@ -235,8 +292,38 @@ class PlannerServer:
                 self._send("stop", reason=self._stop, latch=True)
             return session
 
-    def on_frame(self, session: VehicleSession, kind: str, header: wire.Header, blob: bytes) -> None:
-        """See ConnectionHandler.on_frame."""
+    async def _session_frames(self, session: VehicleSession, reader: asyncio.StreamReader) -> None:
+        """Handle the frames of a session until it is lost."""
+        why, frames = "internal error", wire.FrameReader()
+        beats = asyncio.create_task(session.keep_alive())
+        try:
+            while data := await reader.read(65536):
+                session.heard()
+                for kind, header, blob in frames.feed(data):
+                    wire.check(kind, header)
+                    if header.get("session") != session.id:
+                        raise VehicleRefused("other session", kind)
+                    self._on_frame(session, kind, header, blob)
+            why = session.lost or "closed by the vehicle"
+        except asyncio.CancelledError:
+            why = "closed: the planner ends"
+            raise
+        except OSError as exc:
+            why = session.lost or f"closed: {exc}"
+        except (wire.BadFrame, VehicleRefused) as exc:
+            why = f"refused: {exc.reason}"
+            self.journal.event("refused", exc.reason, detail=str(exc)[:300], session=session.id)
+        finally:
+            beats.cancel()
+            session.close()
+            with self._lock:
+                self.journal.event("lost", why.split(":")[0], detail=why, session=session.id)
+                self._session = self._waiting = self._open = None
+                self._changed.notify_all()
+            for callback in self.on_lost:
+                callback(why)
+
+    def _on_frame(self, session: VehicleSession, kind: str, header: wire.Header, blob: bytes) -> None:
         if kind == "obs":
             self._on_observation(session, header, blob)
         elif kind == "stop":
@@ -252,16 +339,6 @@ class PlannerServer:
         elif kind != "heartbeat":
             raise VehicleRefused("malformed", f"{kind} from a vehicle")
 
-    def on_closed(self, session: VehicleSession, why: str) -> None:
-        """See ConnectionHandler.on_closed."""
-        with self._lock:
-            self.journal.event("lost", why.split(":")[0], detail=why, session=session.id)
-            if self._session is session:
-                self._session = self._waiting = self._open = None
-                self._changed.notify_all()
-        for callback in self.on_lost:
-            callback(why)
-
     def _on_observation(self, session: VehicleSession, header: wire.Header, blob: bytes) -> None:
         with self._changed:
             if header["seq"] <= self._last_seq:  # answered or superseded already
@@ -271,7 +348,6 @@ class PlannerServer:
             if self._stop is not None:
                 self._cancel_open()
                 return
-            seen = {name: header.get(name) for name in ("odom", "status", "motion")}
-            obs = VehicleObservation(header["seq"], header["stamp"], blob, **seen)
+            obs = VehicleObservation(header["seq"], header["stamp"], blob, header.get("odom"))
             self._waiting = session, obs, time.monotonic()
             self._changed.notify_all()

@@ -1,20 +1,22 @@
-"""The planner's end of one connection: handshake, frames, heartbeat, detection of a lost vehicle."""
+"""The planner's end of a connection: handshake, heartbeat, detection of a lost vehicle. Runs in an event loop."""
 
 from __future__ import annotations
 
-import socket
-import threading
+import asyncio
 import time
-from collections.abc import Iterator
+from collections import Counter
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 from closedloop_plugin.robots.onboard import wire
 
 HANDSHAKE_S = 5.0  # for the whole handshake
+HANDSHAKES_MAX = 32  # connections in their handshake at once
+HANDSHAKES_PER_ADDRESS = 8
 SILENCE_S = 1.0  # without data from the vehicle (which sends a heartbeat every 20 ms), the session is closed
 HEARTBEAT_S = 0.02  # in both directions; without it the vehicle soon stops by itself
-LATE_S = 0.05  # a receive that times out this much too late means that this machine was suspended: receive again
+LATE_S = 0.05  # a heartbeat that is this much too late means that this machine was suspended, not the vehicle
 
 
 class VehicleRefused(Exception):
@@ -25,122 +27,133 @@ class VehicleRefused(Exception):
         self.reason, self.peer_reason = reason, peer_reason
 
 
-class SessionLost(Exception):
-    """The connection is closed or silent."""
+class ConnectionHandshakes:
+    """The connections in their handshake, oldest first. A new one always finds room: a vehicle is authenticated within
+    one round trip, so that the oldest connection of an address that fills its places is hardly the vehicle's."""
+
+    def __init__(self) -> None:
+        self._open: dict[asyncio.Task[Any], str] = {}
+
+    def add(self, new: asyncio.Task[Any], peer: str) -> None:
+        """`peer`: the address. Cancels the oldest connection of an address that has too many."""
+        by_address = Counter(self._open.values())
+        if by_address[peer] >= HANDSHAKES_PER_ADDRESS:
+            self._displace(peer)
+        elif len(self._open) >= HANDSHAKES_MAX:
+            self._displace(by_address.most_common(1)[0][0])
+        self._open[new] = peer
+
+    def remove(self, one: asyncio.Task[Any]) -> bool:
+        """False if it was displaced or removed already."""
+        return self._open.pop(one, None) is not None
+
+    def _displace(self, peer: str) -> None:
+        oldest = next(one for one, address in self._open.items() if address == peer)
+        del self._open[oldest]
+        oldest.cancel()
 
 
-class PlannerHandshake:
-    """A connection before the welcome. The planner may refuse even an authenticated vehicle."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._deadline = time.monotonic() + HANDSHAKE_S
-        self._reader = wire.FrameReader(wire.HANDSHAKE_MAX, 0)
-        self.hello = wire.server_hello()
-        self.auth: wire.Header = {}
-        sock.settimeout(HANDSHAKE_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def welcome(self, token: bytes, vehicle: str) -> wire.Header:
-        """Authenticate the vehicle; returns the welcome that opens its session. VehicleRefused contains the reason."""
-        try:
-            self._sock.sendall(wire.pack("hello", self.hello))
-            kind, self.auth, _ = self._first_frame()
-            if kind != "auth":
-                raise VehicleRefused("malformed", f"{kind} before auth")
-            welcome = wire.server_welcome(token, self.hello, self.auth)
-        except wire.BadFrame as exc:
-            raise VehicleRefused(exc.reason, str(exc)) from None
-        except wire.BadToken as exc:
-            raise VehicleRefused(exc.reason, peer_reason="wrong token") from None
-        except OSError as exc:
-            raise VehicleRefused("no handshake", str(exc) or type(exc).__name__) from None
-        if self.auth["vehicle"] != vehicle:
-            found = self.auth["vehicle"][:80]
-            raise VehicleRefused(
-                "another vehicle", found, f"this planner drives {vehicle}, and you are set up as {found}"
-            )
-        return welcome
-
-    def refuse(self, reason: str) -> None:
-        """Send the reason to a refused client; delivery is not guaranteed."""
-        with suppress(OSError):
-            self._sock.sendall(wire.pack("done", {"session": "", "reason": reason}))
-
-    def _first_frame(self) -> wire.Frame:
-        while True:
-            left = self._deadline - time.monotonic()
-            if left <= 0:
-                raise VehicleRefused("no handshake", f"nothing within {HANDSHAKE_S:g} s")
-            self._sock.settimeout(left)
-            data = self._sock.recv(4096)
-            if not data:
-                raise VehicleRefused("no handshake", "it went away")
-            if frames := self._reader.feed(data):
-                if len(frames) > 1:
-                    raise VehicleRefused("malformed", "frames before the welcome")
-                return frames[0]
+async def authenticate(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: bytes, vehicle: str
+) -> wire.Header:
+    """Authenticate a vehicle; returns the welcome that opens its session. VehicleRefused contains the reason."""
+    hello, frames = wire.server_hello(), wire.FrameReader(wire.HANDSHAKE_MAX, 0)
+    found: list[wire.Frame] = []
+    try:
+        async with asyncio.timeout(HANDSHAKE_S):
+            writer.write(wire.pack("hello", hello))
+            while not found:
+                data = await reader.read(4096)
+                if not data:
+                    raise VehicleRefused("no handshake", "it went away")
+                found = frames.feed(data)
+        if len(found) > 1:
+            raise VehicleRefused("malformed", "frames before the welcome")
+        kind, auth, _ = found[0]
+        if kind != "auth":
+            raise VehicleRefused("malformed", f"{kind} before auth")
+        welcome = wire.server_welcome(token, hello, auth)
+    except wire.BadFrame as exc:
+        raise VehicleRefused(exc.reason, str(exc)) from None
+    except wire.BadToken as exc:
+        raise VehicleRefused(exc.reason, peer_reason="wrong token") from None
+    except TimeoutError:
+        raise VehicleRefused("no handshake", f"nothing within {HANDSHAKE_S:g} s") from None
+    except OSError as exc:
+        raise VehicleRefused("no handshake", str(exc) or type(exc).__name__) from None
+    if auth["vehicle"] != vehicle:
+        other = auth["vehicle"][:80]
+        raise VehicleRefused("another vehicle", other, f"this planner drives {vehicle}, and you are set up as {other}")
+    return welcome
 
 
 class VehicleSession:
-    """An authenticated vehicle. `send` may be called from any thread, `frames` from one; heartbeats have their own."""
+    """An authenticated vehicle. `send` and `finish` may be called from any thread, the others in the event loop.
 
-    def __init__(self, sock: socket.socket, welcome: wire.Header, silence_s: float = SILENCE_S) -> None:
+    `lost`: why this end has closed the connection, or "".
+    """
+
+    def __init__(self, writer: asyncio.StreamWriter, welcome: wire.Header) -> None:
         self.id: str = welcome["session"]
-        self.silence_s = silence_s
-        self._sock = sock
-        self._sending = threading.Lock()
-        self._ended = threading.Event()
-        sock.settimeout(silence_s)
-        sock.sendall(wire.pack("welcome", welcome))
-        threading.Thread(target=self._beat, name="ad2-heartbeat", daemon=True).start()
+        self.lost = ""
+        self._loop, self._writer = asyncio.get_running_loop(), writer
+        self._finished = False
+        self.heard()
+        writer.transport.set_write_buffer_limits(high=0)  # `drain` waits until everything is sent
+        writer.write(wire.pack("welcome", welcome))
 
-    def send(self, kind: str, **header: Any) -> None:
-        """Send a frame. SessionLost if it cannot be sent within `silence_s`."""
+    def send(self, kind: str, **header: Any) -> bool:
+        """Send a frame, in the order of the calls; False if the connection is lost."""
         data = wire.pack(kind, {"session": self.id, **header})
-        try:
-            with self._sending:
-                self._sock.sendall(data)
-        except OSError as exc:
-            self.close()
-            raise SessionLost(f"cannot send: {exc or type(exc).__name__}") from None
-
-    def frames(self) -> Iterator[wire.Frame]:
-        """Yield received frames. Ends with SessionLost or wire.BadFrame."""
-        reader, retried = wire.FrameReader(), False
-        while True:
-            started = time.monotonic()
-            try:
-                data = self._sock.recv(65536)
-            except TimeoutError:
-                if not retried and time.monotonic() - started > self.silence_s + LATE_S:
-                    retried = True  # only once: on a machine that is always late, no session would ever be closed
-                    continue
-                raise SessionLost(f"silent for {self.silence_s:g} s") from None
-            except OSError as exc:
-                raise SessionLost(f"closed: {exc}") from None
-            if not data:
-                raise SessionLost("closed by the vehicle")
-            retried = False
-            yield from reader.feed(data)
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._write, data)
+        return not self._writer.is_closing()
 
     def finish(self) -> None:
         """Send no more; the vehicle closes after it has received everything. `close` could discard sent data."""
-        self._ended.set()
-        with suppress(OSError):
-            self._sock.shutdown(socket.SHUT_WR)
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._finish)
+
+    def heard(self) -> None:
+        """Data has arrived from the vehicle."""
+        self._heard_at, self._excused = time.monotonic(), False
+
+    def is_silent(self, due: float) -> bool:
+        """Whether nothing has arrived for SILENCE_S. `due`: when this was to be called, s on the monotonic clock."""
+        now = time.monotonic()
+        if now - due > LATE_S and not self._excused:
+            # Only once: on a machine that is always late, no session would ever be closed.
+            self._heard_at, self._excused = now, True
+        return now - self._heard_at > SILENCE_S
+
+    async def keep_alive(self) -> None:
+        """Send heartbeats; closes the connection if the vehicle is silent or receives nothing for SILENCE_S."""
+        for n in count():
+            due = time.monotonic() + HEARTBEAT_S
+            await asyncio.sleep(HEARTBEAT_S)
+            if self.is_silent(due):
+                self._lose(f"silent for {SILENCE_S:g} s")
+                return
+            self._write(wire.pack("heartbeat", {"session": self.id, "n": n}))
+            try:
+                async with asyncio.timeout(SILENCE_S):
+                    await self._writer.drain()
+            except OSError as exc:  # TimeoutError is one
+                self._lose(f"cannot send: {exc or type(exc).__name__}")
+                return
 
     def close(self) -> None:
-        self._ended.set()
-        with suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)  # wakes the thread in recv
-        self._sock.close()
+        self._writer.transport.abort()
 
-    def _beat(self) -> None:
-        n = 0
-        while not self._ended.wait(HEARTBEAT_S):
-            try:
-                self.send("heartbeat", n=n)
-            except SessionLost:
-                return
-            n += 1
+    def _write(self, data: bytes) -> None:
+        if not (self._finished or self._writer.is_closing()):
+            self._writer.write(data)
+
+    def _finish(self) -> None:
+        self._finished = True
+        with suppress(OSError, RuntimeError):
+            self._writer.write_eof()
+
+    def _lose(self, why: str) -> None:
+        self.lost = self.lost or why
+        self.close()

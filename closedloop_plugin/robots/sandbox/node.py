@@ -15,26 +15,21 @@ import sys
 import threading
 import time
 from dataclasses import asdict
-from functools import cache
+from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.robots.sandbox.node_process import READY
 from closedloop_plugin.robots.sandbox.scene import SandboxScene
-from closedloop_plugin.robots.transport.ros import master_pid
-from closedloop_plugin.robots.vehicles.base import Twist, Vehicle, WordCommand
+from closedloop_plugin.robots.transport.ros import START_S, RosChildProcess, RosMaster, master_pid
 from closedloop_plugin.robots.vehicles.robot_config import find_robot
+from closedloop_plugin.robots.vehicles.vehicle import Twist, Vehicle, WordCommand
 from lmms_eval_ad2.core.errors import Ad2Error, require
 
+MODULE = "closedloop_plugin.robots.sandbox.node"
+READY = "ready"
 STEP_S = 0.01
 ODOMETRY_STEPS, STATUS_STEPS = 2, 10  # odometry at 50 Hz like LIMO's driver, status at 10 Hz
 CAMERA_S = 0.05
 LATE_S = 0.1  # after a longer delay the missed time is skipped; catching up would be 3 cm of uncontrolled driving
-# limo_base/msg/LimoStatus.msg of agilexrobotics/limo_ros; md5 89a12362fe9a1bc68d82a887b7cca0f7.
-STATUS_TYPE, STATUS_MD5 = "limo_base/LimoStatus", "89a12362fe9a1bc68d82a887b7cca0f7"
-STATUS_TEXT = (
-    "Header header\nuint8 vehicle_state\nuint8 control_mode\nfloat64 battery_voltage\nuint16 error_code\n"
-    f"uint8 motion_mode\n{'=' * 80}\nMSG: std_msgs/Header\nuint32 seq\ntime stamp\nstring frame_id\n"
-)
 
 
 class SandboxRosNode:
@@ -56,10 +51,19 @@ class SandboxRosNode:
         from sensor_msgs.msg import CompressedImage, Image
         from std_msgs.msg import Bool, String
 
+        from closedloop_plugin.robots.onboard.ros1 import limo_status
+
+        def on_twist(message: Any) -> None:  # not checked for finite numbers, as in real drivers
+            self._command(Twist(message.linear.x, message.linear.y, message.angular.z))
+
+        def switch_camera(message: Any) -> None:
+            self._camera_on = bool(message.data)
+
         topics, publisher, subscriber = self.vehicle.topics, self.rospy.Publisher, self.rospy.Subscriber
         self._message = {"odom": Odometry, "text": String, "jpeg": CompressedImage, "raw": Image}
+        self._message["status"] = limo_status()
         self._odom = publisher(topics.odom, Odometry, queue_size=5) if topics.odom else None
-        self._status = publisher(topics.status, _status_type(), queue_size=5) if topics.status else None
+        self._status = publisher(topics.status, self._message["status"], queue_size=5) if topics.status else None
         self._truth = publisher("/ad2/truth", Odometry, queue_size=5)
         self._events = publisher("/ad2/event", String, queue_size=100, latch=True)
         image = CompressedImage if topics.camera_type == "compressed" else Image
@@ -67,9 +71,9 @@ class SandboxRosNode:
         if self.vehicle.kind == "word":
             subscriber(topics.cmd, String, lambda m: self._command(WordCommand(m.data)), queue_size=5)
         else:
-            subscriber(topics.cmd, TwistMessage, lambda m: self._command(_twist(m)), queue_size=5)
+            subscriber(topics.cmd, TwistMessage, on_twist, queue_size=5)
         subscriber("/ad2/place", Pose2D, lambda m: self._place(m.x, m.y, m.theta), queue_size=5)
-        subscriber("/ad2/camera", Bool, self._switch_camera, queue_size=5)
+        subscriber("/ad2/camera", Bool, switch_camera, queue_size=5)
 
     def run(self) -> None:
         """Run until `end` or until ROS shuts the node down."""
@@ -85,7 +89,11 @@ class SandboxRosNode:
             if count % ODOMETRY_STEPS == 0:
                 self._publish_motion()
             if self._status and count % STATUS_STEPS == 0:
-                self._send(self._status, self._state())
+                status = self._message["status"]()
+                status.header.stamp = self.rospy.Time.now()
+                status.control_mode, status.battery_voltage = 1, 12.0  # commanded by ROS, charged
+                status.motion_mode = self.mode or 0
+                self._send(self._status, status)
             due += STEP_S
             late = time.monotonic() - due
             if late > LATE_S:
@@ -109,9 +117,6 @@ class SandboxRosNode:
         for event in events:
             self._publish_event(asdict(event))
 
-    def _switch_camera(self, message: Any) -> None:
-        self._camera_on = bool(message.data)
-
     def _publish_event(self, event: dict[str, Any]) -> None:
         self._send(self._events, self._message["text"](json.dumps(event)))
 
@@ -133,13 +138,6 @@ class SandboxRosNode:
         message.twist.twist.linear.x, message.twist.twist.angular.z = v, w
         return message
 
-    def _state(self) -> Any:
-        message = _status_type()()
-        message.header.stamp = self.rospy.Time.now()
-        message.control_mode, message.battery_voltage = 1, 12.0  # commanded by ROS, charged
-        message.motion_mode = self.mode or 0
-        return message
-
     def _publish_frames(self) -> None:
         """Publish 20 frames a second, in a separate thread, because drawing takes longer than a step."""
         due = time.monotonic()
@@ -149,9 +147,7 @@ class SandboxRosNode:
                 continue
             with self._lock:
                 pose = self.scene.body.pose
-            stamp = self.rospy.Time.now()
-            raw = self.vehicle.topics.camera_type == "raw"
-            self._send(self._image, self._raw(stamp, pose) if raw else self._jpeg(stamp, pose))
+            self._send(self._image, self._frame(self.rospy.Time.now(), pose))
 
     def _send(self, publisher: Any, message: Any) -> None:
         try:
@@ -159,40 +155,32 @@ class SandboxRosNode:
         except self.rospy.ROSException:  # the publisher was closed: the node is being shut down
             self.end()
 
-    def _jpeg(self, stamp: Any, pose: tuple[float, float, float]) -> Any:
-        message = self._message["jpeg"]()
+    def _frame(self, stamp: Any, pose: tuple[float, float, float]) -> Any:
+        """The camera message at this pose: a JPEG, or raw pixels."""
+        raw = self.vehicle.topics.camera_type == "raw"
+        message = self._message["raw" if raw else "jpeg"]()
         message.header.stamp, message.header.frame_id = stamp, "camera"
-        message.format, message.data = "jpeg", self.scene.jpeg(pose)
+        if raw:
+            picture = self.scene.picture(pose)
+            message.height, message.width, _ = picture.shape
+            message.encoding, message.step, message.data = "rgb8", picture.strides[0], picture.tobytes()
+        else:
+            message.format, message.data = "jpeg", self.scene.jpeg(pose)
         return message
 
-    def _raw(self, stamp: Any, pose: tuple[float, float, float]) -> Any:
-        picture = self.scene.picture(pose)
-        message = self._message["raw"]()
-        message.header.stamp, message.header.frame_id = stamp, "camera"
-        message.height, message.width, _ = picture.shape
-        message.encoding, message.step, message.data = "rgb8", picture.strides[0], picture.tobytes()
-        return message
 
+class SandboxNodeProcess(RosChildProcess):
+    """`robot`: a file, or a name in configs/robots. `mode`: the mode its status reports, instead of the robot's."""
 
-def _twist(message: Any) -> Twist:
-    """Not checked for finite numbers, as in real drivers."""
-    return Twist(message.linear.x, message.linear.y, message.angular.z)
-
-
-@cache
-def _status_type() -> Any:
-    """limo_base/LimoStatus, generated from its definition, because no Debian package has it."""
-    from genpy.dynamic import generate_dynamic
-
-    made = generate_dynamic(STATUS_TYPE, STATUS_TEXT)[STATUS_TYPE]
-    assert made._md5sum == STATUS_MD5
-    return made
-
-
-def _end_with_stdin(node: SandboxRosNode) -> None:
-    """End the node when the parent process closes the pipe or ends for any reason."""
-    sys.stdin.buffer.read()
-    node.end()
+    def __init__(
+        self, master: RosMaster, robot: str | Path, mode: int | None = None, timeout_s: float = START_S
+    ) -> None:
+        words = [sys.executable, "-m", MODULE, "--robot", str(robot)]
+        words += [] if mode is None else ["--mode", str(mode)]
+        super().__init__("the sandbox's node", words, master.env(), timeout_s)
+        if self.first_line != READY:
+            self.close()
+            raise Ad2Error(f"the sandbox's node printed {self.first_line!r} instead of {READY!r}")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -217,7 +205,12 @@ def _main(args: argparse.Namespace) -> int:
     rospy: Any = require("rospy", "the sandbox's node")
     rospy.init_node("ad2_sandbox", disable_signals=True, disable_rosout=True)
     node = SandboxRosNode(vehicle, vehicle.mode if args.mode is None else args.mode)
-    threading.Thread(target=_end_with_stdin, args=(node,), daemon=True).start()
+
+    def end_with_stdin() -> None:  # the parent process closes the pipe, or ends for any reason
+        sys.stdin.buffer.read()
+        node.end()
+
+    threading.Thread(target=end_with_stdin, daemon=True).start()
     print(READY, flush=True)
     node.run()
     rospy.signal_shutdown("the sandbox ends")

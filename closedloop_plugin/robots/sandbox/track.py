@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import shapely
+from shapely import Polygon
 
-from closedloop_plugin.core.boxes import OrientedBox, oriented_box, overlap
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.path import RoutePath
 
@@ -33,18 +34,9 @@ class Footprint:
     width: float
     ahead: float = 0.0
 
-    @property
-    def reach(self) -> float:
-        """Distance from the reference point to the farthest corner."""
-        return math.hypot(abs(self.ahead) + self.length / 2, self.width / 2)
-
     def corners(self, x: float, y: float, yaw: float) -> Corners:
         c, s = math.cos(yaw), math.sin(yaw)
         return _box(x + self.ahead * c, y + self.ahead * s, yaw, self.length, self.width)
-
-    def box(self, x: float, y: float, yaw: float) -> OrientedBox:
-        c, s = math.cos(yaw), math.sin(yaw)
-        return oriented_box(x + self.ahead * c, y + self.ahead * s, yaw, self.length, self.width)
 
 
 @dataclass(frozen=True)
@@ -63,10 +55,6 @@ class TrackObstacle:
     @property
     def corners(self) -> Corners:
         return _box(self.x, self.y, self.yaw, self.length, self.width)
-
-    @property
-    def box(self) -> OrientedBox:
-        return oriented_box(self.x, self.y, self.yaw, self.length, self.width)
 
 
 @dataclass(frozen=True)
@@ -90,6 +78,9 @@ class SandboxTrack:
         self.lap, self.obstacles = lap, obstacles
         side = HALF_WIDTH * np.column_stack([-np.sin(lap.yaw), np.cos(lap.yaw)])
         self.left, self.right = lap.xy + side, lap.xy - side
+        self._lane = Polygon(self.right, [self.left])  # driven counter-clockwise: the right line is the outer one
+        shapely.prepare(self._lane)
+        self._boxes = [(box.name, Polygon(box.corners)) for box in obstacles]
         starts = [0.0, *(s for s, _ in cuts[:-1])]
         self.segments = tuple(
             _segment(f"route{i}", geometry, lap, a, b)
@@ -102,16 +93,11 @@ class SandboxTrack:
 
     def contains(self, x: float, y: float, yaw: float, vehicle: Footprint) -> str:
         """ "inside", "hit obstacle:NAME", or "crossed line" if any part of the footprint is on or beyond a line."""
-        corners = vehicle.corners(x, y, yaw)
-        for box in self.obstacles:
-            near = math.dist((x, y), (box.x, box.y)) < vehicle.reach + math.hypot(box.length, box.width) / 2
-            if near and overlap(vehicle.box(x, y, yaw), box.box) is not None:
-                return f"hit obstacle:{box.name}"
-        middle = corners.mean(axis=0)
-        aside = float(np.hypot(*(self.lap.xy - middle).T).min())
-        if aside >= HALF_WIDTH or _touches(corners, self.left) or _touches(corners, self.right):
-            return "crossed line"
-        return "inside"
+        outline = Polygon(vehicle.corners(x, y, yaw))
+        hit = next((name for name, box in self._boxes if outline.intersects(box)), None)
+        if hit is not None:
+            return f"hit obstacle:{hit}"
+        return "inside" if shapely.contains_properly(self._lane, outline) else "crossed line"
 
     def on_floor(self, x: float, y: float, yaw: float, vehicle: Footprint) -> bool:
         """Whether the footprint is within the sandbox's walls."""
@@ -211,23 +197,3 @@ def _box(x: float, y: float, yaw: float, length: float, width: float) -> Corners
     c, s = math.cos(yaw), math.sin(yaw)
     local = np.array([(1, 1), (-1, 1), (-1, -1), (1, -1)]) * (length / 2, width / 2)
     return local @ np.array([(c, s), (-s, c)]) + (x, y)
-
-
-def _touches(polygon: Corners, line: np.ndarray) -> bool:
-    """Whether an edge of the polygon intersects the line. Only line pieces near the polygon are checked."""
-    middle = polygon.mean(axis=0)
-    reach = float(np.hypot(*(polygon - middle).T).max()) + 2 * STEP
-    near = np.flatnonzero(np.hypot(*(line[:-1] - middle).T) < reach)
-    if not len(near):
-        return False
-    a, b = line[near][None], line[near + 1][None]
-    p, q = polygon[:, None], np.roll(polygon, -1, axis=0)[:, None]
-    # Two segments intersect if the end points of each lie on different sides of the other.
-    apart = (_side(a, b, p) * _side(a, b, q) > 0) | (_side(p, q, a) * _side(p, q, b) > 0)
-    return not bool(apart.all())
-
-
-def _side(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Cross product (b - a) x (p - a): positive if p is to the left of a -> b."""
-    along, to = b - a, p - a
-    return np.asarray(along[..., 0] * to[..., 1] - along[..., 1] * to[..., 0])

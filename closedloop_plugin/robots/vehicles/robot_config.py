@@ -14,9 +14,13 @@ from typing import Any, TypeVar
 
 import yaml
 
-from closedloop_plugin.robots.vehicles.base import RosTopics, Vehicle, VehicleCalibration, VehicleLimits
-from closedloop_plugin.robots.vehicles.jetbot import JETBOTS
-from closedloop_plugin.robots.vehicles.limo import LIMOS
+from closedloop_plugin.robots.vehicles.vehicle import (
+    CONVERSIONS,
+    RosTopics,
+    Vehicle,
+    VehicleCalibration,
+    VehicleLimits,
+)
 from lmms_eval_ad2.core.errors import Ad2Error, DataError, yaml_fault
 from lmms_eval_ad2.core.numbers import is_number
 from lmms_eval_ad2.storage import user_yaml
@@ -224,5 +228,19 @@ def _near(word: Any, known: Any) -> str:
     return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
 
 
+def _supported() -> dict[str, Vehicle]:
+    """The vehicles of vehicles.yaml."""
+    vehicles = {}
+    for name, row in yaml.safe_load(Path(__file__).with_name("vehicles.yaml").read_text("utf-8")).items():
+        made = {
+            "ceiling": VehicleLimits(**row["ceiling"]),
+            "limits": VehicleLimits(**{**row["ceiling"], **row["limits"]}),
+            "topics": RosTopics(**row["topics"]),
+            "convert": CONVERSIONS[row["convert"]],
+        }
+        vehicles[name] = Vehicle(name=name, calibration=VehicleCalibration(), **{**row, **made})
+    return vehicles
+
+
 # All supported vehicles by name.
-VEHICLES: Mapping[str, Vehicle] = {vehicle.name: vehicle for vehicle in (*LIMOS, *JETBOTS)}
+VEHICLES: Mapping[str, Vehicle] = _supported()

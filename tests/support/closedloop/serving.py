@@ -19,13 +19,11 @@ from PIL import Image
 from support.closedloop.models import FakeModel
 
 from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
-from closedloop_plugin.interfaces.serve.batching import RequestBatcher
-from closedloop_plugin.interfaces.serve.chat import ChatCompletionRequest, read_chat
-from closedloop_plugin.interfaces.serve.driver_service import DriverService
+from closedloop_plugin.interfaces.serve.batching import ChatService, RequestBatcher
 from closedloop_plugin.interfaces.serve.http_api import ChatHttpApi, RequestLimits
-from closedloop_plugin.interfaces.serve.model_service import ModelService
+from closedloop_plugin.interfaces.serve.requests import ChatCompletionRequest, read_chat
 from closedloop_plugin.interfaces.serve.server import listening
-from closedloop_plugin.interfaces.serve.service import ChatService
+from closedloop_plugin.interfaces.serve.services import DriverService, ModelService
 
 
 class Tunable(FakeModel):

@@ -27,8 +27,8 @@ from support.robots.sshd import sshd
 from support.running import BIN, environment
 
 from closedloop_plugin.robots import deploy
-from closedloop_plugin.robots.planner import control_socket
-from closedloop_plugin.robots.sandbox.node_process import SandboxNodeProcess
+from closedloop_plugin.robots.planner import control
+from closedloop_plugin.robots.sandbox.node import SandboxNodeProcess
 from closedloop_plugin.robots.transport.ros import RosChildProcess
 from closedloop_plugin.robots.vehicles.robot_config import RobotConfig, read_robot
 
@@ -226,7 +226,7 @@ class Rig:
 
     def request(self, do: str) -> dict[str, Any]:
         """Send the request `do` to the control socket; returns the planner's state."""
-        return control_socket.send_request(control_socket.socket_path(self.home / "robots", self.robot.name), do)
+        return control.send_request(control.socket_path(self.home / "robots", self.robot.name), do)
 
     def ad2(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.interfaces.serve.api_error import ApiError
-from closedloop_plugin.interfaces.serve.batching import RequestBatcher
-from closedloop_plugin.interfaces.serve.service import ServiceReply, ServiceRequest
+from closedloop_plugin.interfaces.serve.batching import RequestBatcher, ServiceReply, ServiceRequest
+from closedloop_plugin.interfaces.serve.requests import ApiError
 from lmms_eval_ad2.core.errors import Ad2Error
 
 LONG_WINDOW_S = 3600.0  # longer than any test: an answered request did not wait for it

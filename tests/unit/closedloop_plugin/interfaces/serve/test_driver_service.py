@@ -30,8 +30,8 @@ from closedloop_plugin.driver.agents.tracking import LANE_M
 from closedloop_plugin.driver.interpreters.applied_control import verdict
 from closedloop_plugin.driver.interpreters.make import make_interpreter
 from closedloop_plugin.driver.prompts.texts import PromptTexts
-from closedloop_plugin.interfaces.serve.api_error import ApiError
-from closedloop_plugin.interfaces.serve.driver_service import EPISODES, DriverService
+from closedloop_plugin.interfaces.serve.requests import ApiError
+from closedloop_plugin.interfaces.serve.services import EPISODES, DriverService
 from closedloop_plugin.runner import decisions
 from lmms_eval_ad2.storage.code_state import code_label
 

@@ -21,8 +21,7 @@ from support.tiers import examples
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.driver.agents.make import make_agent
-from closedloop_plugin.interfaces.serve.driver_service import DriverService
-from closedloop_plugin.interfaces.serve.model_service import ModelService
+from closedloop_plugin.interfaces.serve.services import DriverService, ModelService
 
 pytestmark = pytest.mark.integration
 

@@ -18,7 +18,7 @@ from support.closedloop.serving import Served, Tunable, client, data_url, served
 
 from closedloop_plugin.interfaces.serve import http_api
 from closedloop_plugin.interfaces.serve.http_api import RequestLimits
-from closedloop_plugin.interfaces.serve.model_service import ModelService
+from closedloop_plugin.interfaces.serve.services import ModelService
 from lmms_eval_ad2.core import served_connections
 
 pytestmark = pytest.mark.integration

@@ -21,7 +21,7 @@ from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
 from closedloop_plugin.interfaces.serve.batching import RequestBatcher
 from closedloop_plugin.interfaces.serve.http_api import RequestLimits
-from closedloop_plugin.interfaces.serve.model_service import ModelService
+from closedloop_plugin.interfaces.serve.services import ModelService
 from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig
 from lmms_eval_ad2.testing.fake_endpoint import serve as fake_endpoint
 

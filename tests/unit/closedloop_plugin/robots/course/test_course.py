@@ -17,22 +17,21 @@ from closedloop_plugin.core.state import Control, Decision, ModelUsage, RouteCom
 from closedloop_plugin.driver.agent import Agent, DecisionRequest
 from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.driver.interpreters.make import make_interpreter
+from closedloop_plugin.robots.course.guidance import PathHint, TrackExpert, guide_path
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
 from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee, max_decisions
-from closedloop_plugin.robots.course.route_hint import PathHint, guide_path
 from closedloop_plugin.robots.course.runner import (
     PLACEMENT_M,
     PLACEMENT_RAD,
     CoursePlan,
+    SimulatedDrive,
     placement,
     run_course,
     segments_of,
 )
-from closedloop_plugin.robots.course.simulated_drive import SimulatedDrive
 from closedloop_plugin.robots.planner.decision_cycle import FAILURES_MAX, DecisionCycle
-from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
+from closedloop_plugin.robots.sandbox.scene import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
-from closedloop_plugin.robots.track_expert import TrackExpert
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 from lmms_eval_ad2.core.errors import Ad2Error
 

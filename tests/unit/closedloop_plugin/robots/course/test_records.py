@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from closedloop_plugin.report.robot_view import heading, robot_view
-from closedloop_plugin.robots.course.published import published
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore, by_course, read_records
-from closedloop_plugin.robots.course.report import course, render
+from closedloop_plugin.robots.course.report import course, published, render
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.identity import RESULTS
 
@@ -52,7 +51,7 @@ def test_simulated_runs_of_older_versions_are_read() -> None:
     raw = json.loads(RECORD.to_json())
     for transport in ("local", "ros"):
         assert SegmentRunRecord.from_json(json.dumps({**raw, "transport": transport})) == RECORD
-    with pytest.raises(ValueError, match="unknown field transport"):
+    with pytest.raises(ValueError, match="transport"):
         SegmentRunRecord.from_json(json.dumps({**raw, "transport": "vehicle"}))
 
 
@@ -72,8 +71,8 @@ def test_an_edited_line_is_refused_with_its_number(tmp_path: Path, change: dict[
 
 
 @given(st.text(max_size=60))
-def test_any_line_is_read_or_raises_value_or_type_error(text: str) -> None:
-    with suppress(ValueError, TypeError):
+def test_any_line_is_read_or_raises_value_error(text: str) -> None:
+    with suppress(ValueError):
         SegmentRunRecord.from_json(text)
 
 
@@ -146,17 +145,17 @@ def test_a_table_without_records_reports_nothing_driven() -> None:
 def test_the_published_averages_follow_from_the_printed_counts() -> None:
     table = published()
     assert len(table.rows) == 8 and len(table.routes) == 5
-    for row in table.rows:
-        assert 100 * sum(row.routes) / (table.of * len(row.routes)) == pytest.approx(row.average)
+    for _, _, *counts, average in table.rows:
+        assert 100 * sum(counts) / (table.of * len(counts)) == pytest.approx(average)
 
 
 def test_the_reported_contradictions_follow_from_the_published_figures() -> None:
     table = published()
-    mean = {v: sum(r.average for r in table.rows if r.vehicle == v) / 4 for v in table.vehicles}
+    mean = {v: sum(row[-1] for row in table.rows if row[0] == v) / 4 for v in table.vehicles}
     assert list(mean.values()) == [55.5, 54.5]
-    by_agent = {a: [r.average for r in table.rows if r.agent == a] for a in {r.agent for r in table.rows}}
+    by_agent = {a: [row[-1] for row in table.rows if row[1] == a] for a in {row[1] for row in table.rows}}
     assert sum(jetbot > limo for jetbot, limo in by_agent.values()) == 2
-    assert len(table.contradictions) == 2
+    assert len(table.notes) == 1 + 2
 
 
 # The picture.

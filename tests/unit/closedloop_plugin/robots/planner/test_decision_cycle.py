@@ -17,10 +17,9 @@ from closedloop_plugin.core.state import Decision
 from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.driver.interpreters.make import make_interpreter
 from closedloop_plugin.robots.course.records import SegmentRunStore
-from closedloop_plugin.robots.course.runner import CoursePlan, run_course, segments_of
-from closedloop_plugin.robots.course.simulated_drive import SimulatedDrive
+from closedloop_plugin.robots.course.runner import CoursePlan, SimulatedDrive, run_course, segments_of
 from closedloop_plugin.robots.planner.decision_cycle import CycleResult, DecisionCycle, VehicleObservation
-from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
+from closedloop_plugin.robots.sandbox.scene import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
@@ -71,7 +70,7 @@ def test_a_new_episode_restarts_tick_and_time() -> None:
         if stamp != 5.5:
             cycle.begin(episode)
         result = cycle.decide(VehicleObservation(0, stamp, jpeg()))
-        observed.append((result.tick, result.time_s))
+        observed.append((result.observation.tick, result.observation.time_s))
     assert observed == [(0, 0.0), (1, 0.5), (0, 0.0)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -10,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -25,9 +28,7 @@ from closedloop_plugin.driver.agent import Agent, DecisionRequest
 from closedloop_plugin.driver.agents.history import with_history
 from closedloop_plugin.driver.interpreters.make import make_interpreter
 from closedloop_plugin.robots.onboard import wire
-from closedloop_plugin.robots.planner import connection_listener
-from closedloop_plugin.robots.planner import session as session_module
-from closedloop_plugin.robots.planner.connection_listener import HANDSHAKES_PER_ADDRESS, ConnectionListener
+from closedloop_plugin.robots.planner import session as planner_session
 from closedloop_plugin.robots.planner.decision_cycle import FAILURES_MAX
 from closedloop_plugin.robots.planner.journal import PlannerJournal
 from closedloop_plugin.robots.planner.server import PlannerServer
@@ -233,6 +234,17 @@ def test_a_stop_holds_through_a_new_connection_until_it_is_released() -> None:
 OVERTAKEN = "order not sent: overtaken by a stop"
 
 
+@contextmanager
+def deciding() -> Iterator[tuple[ScriptedAgent, PlannerServer, VehicleEnd]]:
+    """A planner whose agent thinks about frame 0 until its gate is opened."""
+    agent = ScriptedAgent()
+    agent.gate.clear()
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        vehicle.send_observation(0)
+        assert agent.thinking.wait(60)
+        yield agent, planner, vehicle
+
+
 def order(vehicle: VehicleEnd) -> tuple[int, float]:
     """The next frame, which must be an order: its frame number and speed."""
     kind, header, _ = vehicle.receive()  # type: ignore[misc]
@@ -242,11 +254,7 @@ def order(vehicle: VehicleEnd) -> tuple[int, float]:
 
 @pytest.mark.parametrize("latch", [True, False])
 def test_a_decision_in_progress_at_a_stop_is_never_executed_even_after_release(latch: bool) -> None:
-    agent = ScriptedAgent()
-    agent.gate.clear()
-    with planning(agent) as (planner, port), connected(port) as vehicle:
-        vehicle.send_observation(0)
-        assert agent.thinking.wait(60)
+    with deciding() as (agent, planner, vehicle):
         planner.stop("test", latch)
         assert vehicle.receive()[0] == "stop"  # type: ignore[index]
         assert order(vehicle) == (0, 0.0)  # an order to stand, sent without waiting for the agent
@@ -260,11 +268,7 @@ def test_a_decision_in_progress_at_a_stop_is_never_executed_even_after_release(l
 
 
 def test_a_frame_that_waits_at_a_stop_is_answered_without_a_decision() -> None:
-    agent = ScriptedAgent()
-    agent.gate.clear()
-    with planning(agent) as (planner, port), connected(port) as vehicle:
-        vehicle.send_observation(0)
-        assert agent.thinking.wait(60)
+    with deciding() as (agent, planner, vehicle):
         vehicle.send_observation(1)
         until(lambda: planner._waiting)
         planner.stop("test")
@@ -278,11 +282,7 @@ def test_a_frame_that_waits_at_a_stop_is_answered_without_a_decision() -> None:
 
 
 def test_a_vehicle_that_stops_itself_during_a_decision_gets_an_order_to_stand() -> None:
-    agent = ScriptedAgent()
-    agent.gate.clear()
-    with planning(agent) as (planner, port), connected(port) as vehicle:
-        vehicle.send_observation(0)
-        assert agent.thinking.wait(60)
+    with deciding() as (agent, planner, vehicle):
         vehicle.send("stop", reason="emergency stop: on board", latch=True)
         assert order(vehicle) == (0, 0.0)
         agent.gate.set()
@@ -310,11 +310,7 @@ def test_a_closed_terminal_does_not_prevent_a_stop() -> None:
 
 
 def test_the_newest_frame_supersedes_one_in_progress() -> None:
-    agent = ScriptedAgent()
-    agent.gate.clear()
-    with planning(agent) as (planner, port), connected(port) as vehicle:
-        vehicle.send_observation(0)
-        assert agent.thinking.wait(60)
+    with deciding() as (agent, planner, vehicle):
         vehicle.send_observation(1)
         until(lambda: planner._waiting)
         agent.gate.set()
@@ -346,35 +342,21 @@ def test_a_second_vehicle_is_refused_while_the_first_is_connected() -> None:
         until(lambda: reasons(planner) == {"refused: second client"})
 
 
-class SilentSocket:
-    """A silent socket with a fake clock: its timeouts end `late_s` seconds late."""
-
-    def __init__(self, *late_s: float) -> None:
-        self.late_s, self.now, self.timeout_s = list(late_s), 0.0, 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def settimeout(self, seconds: float) -> None:
-        self.timeout_s = seconds
-
-    def sendall(self, data: bytes) -> None: ...
-
-    def recv(self, most: int) -> bytes:
-        self.now += self.timeout_s + self.late_s.pop(0)
-        raise TimeoutError
-
-
-@pytest.mark.parametrize(("late_s", "left"), [((0.0, 0.0), 1), ((0.2, 0.0), 0), ((0.2, 0.2, 0.0), 1)])
-def test_a_late_timeout_is_retried_once(late_s: tuple[float, ...], left: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    sock, hello = SilentSocket(*late_s), wire.server_hello()
-    monkeypatch.setattr(session_module, "time", sock)
+def test_the_silence_of_a_suspended_machine_is_excused_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, hello = [0.0], wire.server_hello()
     welcome = wire.server_welcome(TOKEN, hello, wire.client_auth(TOKEN, hello, LIMO.name))
-    session = session_module.VehicleSession(sock, welcome)  # type: ignore[arg-type]
-    with pytest.raises(session_module.SessionLost, match="silent for 1 s"):
-        next(session.frames())
-    session._ended.set()
-    assert len(sock.late_s) == left
+    monkeypatch.setattr(planner_session, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    async def silences() -> list[bool]:
+        session = planner_session.VehicleSession(mock.Mock(asyncio.StreamWriter), welcome)
+        found = []
+        for now[0], due in ((1.2, 1.2), (1.3, 1.2), (2.2, 2.2), (2.4, 2.4), (2.6, 2.4)):
+            found.append(session.is_silent(due))
+        session.heard()
+        now[0] = 9.0
+        return [*found, session.is_silent(8.9)]
+
+    assert asyncio.run(silences()) == [True, False, False, True, True, False]
 
 
 def test_a_vehicle_that_falls_silent_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -492,9 +474,9 @@ def test_a_planners_frame_from_a_vehicle_ends_the_session() -> None:
 def test_silent_connections_do_not_lock_the_vehicle_out() -> None:
     """All places of the address are taken by silent connections, without waiting for their time limit."""
     with planning(ScriptedAgent()) as (planner, port), contextlib.ExitStack() as opened:
-        for _ in range(3 * HANDSHAKES_PER_ADDRESS):
+        for _ in range(3 * planner_session.HANDSHAKES_PER_ADDRESS):
             opened.enter_context(socket.create_connection(("127.0.0.1", port)))
-        until(lambda: planner.journal.counts["refused: displaced"] >= 2 * HANDSHAKES_PER_ADDRESS)
+        until(lambda: planner.journal.counts["refused: displaced"] >= 2 * planner_session.HANDSHAKES_PER_ADDRESS)
         with connected(port) as vehicle:
             vehicle.send_observation(0)
             assert vehicle.receive()[0] == "cmd"  # type: ignore[index]
@@ -502,23 +484,30 @@ def test_silent_connections_do_not_lock_the_vehicle_out() -> None:
 
 
 def test_silent_connections_are_closed_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "HANDSHAKE_S", 0.3)
+    monkeypatch.setattr(planner_session, "HANDSHAKE_S", 0.3)
     with planning(ScriptedAgent()) as (planner, port), socket.create_connection(("127.0.0.1", port)) as silent:
         until(lambda: planner.journal.counts["refused: no handshake"] == 1)
         while silent.recv(4096):  # the planner's hello, then the end
             pass
 
 
+class ConnectionTask:
+    """In place of an asyncio.Task."""
+
+    displaced = False
+
+    def cancel(self) -> None:
+        self.displaced = True
+
+
 def test_one_address_cannot_displace_the_connections_of_others() -> None:
-    handshakes = connection_listener._Handshakes()
-    opened = [connection_listener._Handshake(socket.socket(), "10.0.0.1")]
-    opened += [connection_listener._Handshake(socket.socket(), f"10.0.1.{i % 5}") for i in range(100)]
-    for one in opened:
-        handshakes.add(one)
-    assert not opened[0].displaced and len(handshakes._open) == connection_listener.HANDSHAKES_MAX
-    assert [handshakes.remove(one) for one in opened] == [not one.displaced for one in opened]
-    for one in opened:
-        one.sock.close()
+    handshakes = planner_session.ConnectionHandshakes()
+    opened = [(ConnectionTask(), "10.0.0.1"), *((ConnectionTask(), f"10.0.1.{i % 5}") for i in range(100))]
+    for task, peer in opened:
+        handshakes.add(task, peer)  # type: ignore[arg-type]
+    assert not opened[0][0].displaced
+    assert sum(not task.displaced for task, _ in opened) == planner_session.HANDSHAKES_MAX
+    assert [handshakes.remove(task) for task, _ in opened] == [not task.displaced for task, _ in opened]  # type: ignore[arg-type]
 
 
 def test_closing_the_planner_stops_the_vehicle() -> None:
@@ -552,33 +541,24 @@ def test_repeated_refusals_do_not_fill_the_disk(tmp_path: Path) -> None:
     journal = PlannerJournal(tmp_path)
     for _ in range(2500):
         journal.event("refused", "not a frame")
+    journal.close()
     assert journal.counts["refused: not a frame"] == 2500
     assert len((tmp_path / "planner.jsonl").read_text().splitlines()) == 202
 
 
-def test_the_listener_recovers_after_a_failed_accept() -> None:
-    class FullSocket:
-        """A socket whose accept fails once for lack of file descriptors."""
+def test_connections_are_accepted_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = [True]
+    accept = socket.socket.accept
 
-        def __init__(self, sock: socket.socket) -> None:
-            self.sock, self.full = sock, True
+    def failing_once(sock: socket.socket) -> Any:
+        if full and full.pop():
+            raise OSError(24, "Too many open files")
+        return accept(sock)
 
-        def accept(self) -> Any:
-            if self.full:
-                self.full = False
-                raise OSError(24, "Too many open files")
-            return self.sock.accept()
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.sock, name)
-
-    journal = PlannerJournal()
-    server = socket.create_server(("127.0.0.1", 0))
-    listener = ConnectionListener(FullSocket(server), TOKEN, LIMO.name, None, journal)  # type: ignore[arg-type]
-    with socket.create_connection(server.getsockname()[:2]) as client:
+    monkeypatch.setattr(socket.socket, "accept", failing_once)
+    with planning(ScriptedAgent()) as (planner, port), socket.create_connection(("127.0.0.1", port)) as client:
         assert client.recv(4) == wire.MAGIC
-    listener.close()
-    assert journal.counts["refused: cannot accept"] == 1
+    assert planner.journal.counts["refused: cannot accept"] == 1
 
 
 @given(st.binary(max_size=200), st.booleans())
@@ -586,21 +566,12 @@ def test_the_listener_recovers_after_a_failed_accept() -> None:
 def test_the_listener_survives_any_bytes(data: bytes, framed: bool) -> None:
     """Any data instead of an auth frame is refused once, without an internal error."""
     frame = wire._PREFIX.pack(wire.MAGIC, wire.VERSION, len(data), 0) + data if framed else data
-    near, far = socket.socketpair()
-    with near, far:
-        far.sendall(frame)
-        far.shutdown(socket.SHUT_WR)
-        with pytest.raises(session_module.VehicleRefused):
-            session_module.PlannerHandshake(_TcpSocket(near)).welcome(TOKEN, "limo-ackermann")  # type: ignore[arg-type]
 
+    async def handshake() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(frame)
+        reader.feed_eof()
+        await planner_session.authenticate(reader, mock.Mock(asyncio.StreamWriter), TOKEN, "limo-ackermann")
 
-class _TcpSocket:
-    """A socket of a pair, which has no TCP options."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-
-    def setsockopt(self, *arguments: Any) -> None: ...
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sock, name)
+    with pytest.raises(planner_session.VehicleRefused):
+        asyncio.run(handshake())

@@ -6,65 +6,64 @@ import math
 
 import pytest
 
-from closedloop_plugin.robots.vehicles.base import Twist, WordCommand
-from closedloop_plugin.robots.vehicles.drivers import driven, wheels
-from closedloop_plugin.robots.vehicles.jetbot import TOP_SPEED
-from closedloop_plugin.robots.vehicles.limo import ACKERMANN, DIFFERENTIAL, INNER, MECANUM
-from closedloop_plugin.robots.vehicles.limo_driver import RELEASES, LimoSerialFrame, driver_angle, frame, int16
-from closedloop_plugin.robots.vehicles.limo_driver import driven as limo_motion
+from closedloop_plugin.robots.vehicles.drivers import (
+    ACKERMANN,
+    DIFFERENTIAL,
+    INNER,
+    MECANUM,
+    TOP_SPEED,
+    LimoSerialFrame,
+    driven,
+    driver_angle,
+    int16,
+    limo_motion,
+    serial_frame,
+    wheels,
+)
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
+from closedloop_plugin.robots.vehicles.vehicle import Twist, WordCommand
 
-OLD, MIDDLE, NEW = RELEASES.values()
 
-
-@pytest.mark.parametrize("release", RELEASES.values(), ids=list(RELEASES))
-def test_the_wheel_angle_for_a_radius_of_one_metre(release) -> None:
+def test_the_wheel_angle_for_a_radius_of_one_metre() -> None:
     """Inner wheel: atan(0.2 / (1 - 0.086)) = 12.343 degrees to the side of the yaw rate; in reverse to the other."""
-    assert math.degrees(driver_angle(Twist(0.3, 0.0, 0.3), release)) == pytest.approx(12.343, abs=1e-3)
-    assert math.degrees(driver_angle(Twist(0.3, 0.0, -0.3), release)) == pytest.approx(-12.343, abs=1e-3)
-    assert math.degrees(driver_angle(Twist(-0.3, 0.0, 0.3), release)) == pytest.approx(-12.343, abs=1e-3)
-    assert driver_angle(Twist(0.3), release) == 0.0
+    assert math.degrees(driver_angle(Twist(0.3, 0.0, 0.3))) == pytest.approx(12.343, abs=1e-3)
+    assert math.degrees(driver_angle(Twist(0.3, 0.0, -0.3))) == pytest.approx(-12.343, abs=1e-3)
+    assert math.degrees(driver_angle(Twist(-0.3, 0.0, 0.3))) == pytest.approx(-12.343, abs=1e-3)
+    assert driver_angle(Twist(0.3)) == 0.0
 
 
 def test_yaw_without_speed_gives_an_impossible_angle() -> None:
-    """Radius 0: atan(0.4 / -0.172) = -66.7, the wrong side. With a minimum of 0.096 m: atan(0.2 / 0.010) = 87.1."""
-    spin = Twist(0.0, 0.0, 1.0)
-    assert math.degrees(driver_angle(spin, OLD)) == pytest.approx(-66.73, abs=0.01)
-    assert math.degrees(driver_angle(spin, MIDDLE)) == pytest.approx(28.0, abs=0.01)
-    assert math.degrees(driver_angle(spin, NEW)) == pytest.approx(87.14, abs=0.01)
-    assert math.degrees(driver_angle(Twist(0.0, 0.0, -1.0), NEW)) == pytest.approx(-87.14, abs=0.01)
+    """Radius 0 becomes 0.096 m: atan(0.2 / 0.010) = 87.1."""
+    assert math.degrees(driver_angle(Twist(0.0, 0.0, 1.0))) == pytest.approx(87.14, abs=0.01)
+    assert math.degrees(driver_angle(Twist(0.0, 0.0, -1.0))) == pytest.approx(-87.14, abs=0.01)
 
 
 def test_the_wheel_angle_of_a_zero_twist_is_nan() -> None:
-    assert math.isnan(driver_angle(Twist(0.0), NEW))
-    assert frame(Twist(0.0), ACKERMANN) == LimoSerialFrame(0, 0, 0, 0)
+    assert math.isnan(driver_angle(Twist(0.0)))
+    assert serial_frame(Twist(0.0), ACKERMANN) == LimoSerialFrame(0, 0, 0, 0)
 
 
 def test_serial_frames_of_the_modes() -> None:
-    """12.343 degrees is 0.21542 rad: divided by 1.64 it is 131 mrad, by the old 2.47 to the left 87."""
+    """12.343 degrees is 0.21542 rad: divided by 1.64 it is 131 mrad."""
     turn = Twist(0.3, 0.1, 0.3)
-    assert frame(turn, DIFFERENTIAL) == LimoSerialFrame(300, 300, 0, 0)
-    assert frame(turn, MECANUM) == LimoSerialFrame(300, 300, 100, 0)
-    assert frame(turn, ACKERMANN) == LimoSerialFrame(300, 0, 0, 131)
-    assert frame(turn, ACKERMANN, OLD).steering == 87
-    assert frame(Twist(0.3, 0.0, -0.3), ACKERMANN, OLD).steering == -131
+    assert serial_frame(turn, DIFFERENTIAL) == LimoSerialFrame(300, 300, 0, 0)
+    assert serial_frame(turn, MECANUM) == LimoSerialFrame(300, 300, 100, 0)
+    assert serial_frame(turn, ACKERMANN) == LimoSerialFrame(300, 0, 0, 131)
 
 
 def test_the_wheel_angle_is_limited_by_its_stop() -> None:
-    """An extreme frame gives the tightest circle, 0.4621 m; with another scale than the base it turns too little."""
-    wild = limo_motion(frame(Twist(0.02, 0.0, 1.0), ACKERMANN), ACKERMANN)
+    """An extreme frame gives the tightest circle, 0.4621 m."""
+    wild = limo_motion(serial_frame(Twist(0.02, 0.0, 1.0), ACKERMANN), ACKERMANN)
     assert wild.vx / wild.wz == pytest.approx(0.46215, abs=1e-5)
     assert limo_motion(LimoSerialFrame(300, 0, 0, int(INNER / 1.64 * 1000)), ACKERMANN).wz == pytest.approx(
         0.3 / 0.4621, abs=0.003
     )
-    weak = limo_motion(frame(Twist(0.3, 0.0, 0.3), ACKERMANN, OLD), ACKERMANN, NEW)
-    assert 0.15 < weak.wz < 0.25
     assert limo_motion(LimoSerialFrame(300, 0, 0, 0), ACKERMANN) == Twist(0.3)
 
 
 def test_int16_wraps_round() -> None:
     assert [int16(v) for v in (1.9, -1.9, 32767.0, 32768.0, math.nan, math.inf)] == [1, -1, 32767, -32768, 0, -1]
-    assert frame(Twist(40.0), DIFFERENTIAL).speed == -25536
+    assert serial_frame(Twist(40.0), DIFFERENTIAL).speed == -25536
 
 
 def test_a_wheel_at_its_top_speed_straightens_the_path() -> None:

@@ -1,32 +1,122 @@
-"""`ad2-driver`: fast system, slow system and the profile's post-processing behind one model name.
+"""What `ad2 serve` serves: a model without the driving stack, and the complete driver behind the name ad2-driver.
 
-The text of a request is a JSON object, and so is the text of the reply (docs/serve.md). Control between two decisions
-(when a decision takes effect and for how long, coasting without one) is up to the client.
+ad2-driver is fast system, slow system and the profile's post-processing. The text of a request is a JSON object, and so
+is the text of the reply (docs/serve.md). Control between two decisions (when a decision takes effect and for how long,
+coasting without one) is up to the client.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, Field
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import COAST, Control, Decision, InterpretedControl, Observation, RouteCommand
 from closedloop_plugin.driver.agent import Agent, DecisionRequest
+from closedloop_plugin.driver.agents.model_backend import ModelBackend, ModelQuestion
 from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.driver.interpreters.applied_control import verdict
-from closedloop_plugin.interfaces.serve.api_error import ApiError, wrong
-from closedloop_plugin.interfaces.serve.chat import ChatCompletionRequest, mapping_of, number, whole
-from closedloop_plugin.interfaces.serve.pictures import pictures
-from closedloop_plugin.interfaces.serve.service import ServiceReply, ServiceRequest
+from closedloop_plugin.interfaces.serve.batching import ServiceReply, ServiceRequest
+from closedloop_plugin.interfaces.serve.requests import (
+    ApiError,
+    ChatCompletionRequest,
+    CompletionSettings,
+    parsed,
+    pictures,
+    wrong,
+)
 from lmms_eval_ad2.storage.code_state import code_label
 
 PROTOCOL = 1
 FAR = 100_000.0  # m, m/s: bound of the numbers in a request
 EPISODES = 1024  # episodes open at once in the agent; beyond it the oldest are ended
+
+
+class ModelService:
+    """Serves a ModelBackend under the model's own name."""
+
+    def __init__(self, backend: ModelBackend) -> None:
+        self.backend = backend
+        self.name = str(backend.describe().get("model") or backend.name)
+        self._numbers = itertools.count()
+
+    def read(self, chat: ChatCompletionRequest) -> ServiceRequest:
+        """See ChatService.read. Requests with different generation settings are not batched together."""
+        self._tuned(chat.settings)
+        text = "\n\n".join(filter(None, (chat.system, "\n".join(chat.user.texts))))
+        if not text.strip():
+            raise wrong("messages", "a question as text")
+        images = pictures(chat.user.urls, [f"image {i}" for i in range(1, len(chat.user.urls) + 1)])
+        return ServiceRequest(
+            chat.settings, (chat.settings, ModelQuestion(str(next(self._numbers)), text, tuple(images)))
+        )
+
+    def answer(self, payloads: Sequence[tuple[CompletionSettings, ModelQuestion]]) -> list[ServiceReply]:
+        """See ChatService.answer."""
+        replies = self._tuned(payloads[0][0]).ask([question for _, question in payloads])
+        failed = [reply.error for reply in replies if (reply.error or "").startswith("generation_failed")]
+        if 1 < len(replies) == len(failed):  # one exception failed the whole batch: RequestBatcher retries each alone
+            raise RuntimeError(failed[0])
+        answers = []
+        for reply in replies:
+            if reply.error is None:
+                answers.append(ServiceReply(reply.text, "length" if reply.cut else "stop"))
+            elif reply.error.startswith("refused"):  # content filter of the endpoint behind this one
+                answers.append(ServiceReply("", "content_filter"))
+            else:
+                answers.append(ServiceReply(error=reply.error, failed=True))
+        return answers
+
+    def _tuned(self, settings: CompletionSettings) -> ModelBackend:
+        """The backend with the settings of a request. ApiError if it cannot take them."""
+        if settings == CompletionSettings():
+            return self.backend
+        tuned = getattr(self.backend, "tuned", None)
+        if tuned is None:
+            raise ApiError(400, f"{self.name} takes no max_tokens and no temperature", code="unsupported_value")
+        return tuned(settings.max_tokens, settings.temperature)
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError
+    return text
+
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-FAR, le=FAR)]
+_EXPECTED = {
+    "ad2_drive": f"{PROTOCOL}: the protocol version of this server",
+    "episode": "a name of 1 to 200 printable characters",
+    "command": f"one of {', '.join(RouteCommand)}",
+    "tick": f"a whole number from 0 to {2**53}",
+    "time_s": f"a number from 0 to {2.0**53:g}",
+    "speed_limit": f"a number from 0 to {FAR:g}",
+    **dict.fromkeys(("speed", "route_offset"), f"a number from {-FAR:g} to {FAR:g}"),
+    **dict.fromkeys(("target", "target[]"), f"[metres forward, metres to the left], numbers from {-FAR:g} to {FAR:g}"),
+    **dict.fromkeys(("cameras", "cameras[]"), "the names of the images, in their order"),
+}
+
+
+class DriverRequest(BaseModel):
+    """The JSON object of a request to ad2-driver. Frame: x forward, y left, m; speeds in m/s."""
+
+    ad2_drive: Literal[1]
+    episode: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+    tick: int = Field(strict=True, ge=0, le=2**53)
+    time_s: float = Field(strict=True, allow_inf_nan=False, ge=0.0, le=2.0**53)
+    speed: Number
+    command: RouteCommand
+    target: tuple[Number, Number]
+    speed_limit: Annotated[Number, Field(ge=0.0)] | None = None
+    route_offset: Number | None = None
+    cameras: list[str]
 
 
 @dataclass(frozen=True)
@@ -73,17 +163,25 @@ class DriverService:
 
     def read(self, chat: ChatCompletionRequest) -> ServiceRequest:
         """See ChatService.read. Images of cameras that the agent does not use are not decoded."""
-        if len(chat.texts) != 1 or chat.system:
+        texts, urls = chat.user.texts, chat.user.urls
+        if len(texts) != 1 or chat.system:
             raise wrong("messages", "images, then one text that holds the JSON object of ad2-driver")
-        body = mapping_of(chat.texts[0], "ad2-driver: the text")
-        if body.get("ad2_drive") != PROTOCOL:
-            raise wrong("ad2_drive", f"{PROTOCOL}: the protocol version of this server", body.get("ad2_drive"))
-        sent = dict(zip(_cameras(body, len(chat.urls)), chat.urls, strict=True))
+        asked = parsed(texts[0], "ad2-driver: the text", DriverRequest, _EXPECTED)
+        if len(set(asked.cameras)) != len(asked.cameras) or len(asked.cameras) != len(urls):
+            raise ApiError(
+                400, f"cameras: {len(asked.cameras)} names for {len(urls)} images, each once", param="cameras"
+            )
+        sent = dict(zip(asked.cameras, urls, strict=True))
         wanted = [camera.name for camera in self.agent.cameras]
         if missing := [name for name in wanted if name not in sent]:
             raise wrong("cameras", f"the driver's {', '.join(wanted)}; there is no {', '.join(missing)}")
         images = dict(zip(wanted, pictures([sent[name] for name in wanted], wanted), strict=True))
-        return ServiceRequest("drive", _decision_request(body, images))
+        observation = Observation(
+            tick=asked.tick, time_s=asked.time_s, speed=asked.speed, command=asked.command, target=asked.target,
+            images=images.__getitem__, route_offset=asked.route_offset,
+            **({} if asked.speed_limit is None else {"speed_limit": asked.speed_limit}),
+        )  # fmt: skip
+        return ServiceRequest("drive", DecisionRequest(asked.episode, observation))
 
     def answer(self, requests: Sequence[DecisionRequest]) -> list[ServiceReply]:
         """See ChatService.answer."""
@@ -145,38 +243,3 @@ class DriverService:
             "policy": self.policy,
         }
         return ServiceReply(json.dumps(reply), failed=error is not None)
-
-
-def _decision_request(body: Mapping[str, Any], images: Mapping[str, Any]) -> DecisionRequest:
-    """Validate the JSON object of a request. Frame: x forward, y left, m; speeds in m/s."""
-    episode, command = body.get("episode"), body.get("command")
-    if not isinstance(episode, str) or not 0 < len(episode) <= 200 or not episode.isprintable():
-        raise wrong("episode", "a name of 1 to 200 printable characters", episode)
-    if not isinstance(command, str) or command not in set(RouteCommand):
-        raise wrong("command", f"one of {', '.join(RouteCommand)}", command)
-    target = body.get("target")
-    if not isinstance(target, list) or len(target) != 2:
-        raise wrong("target", "[metres forward, metres to the left]", target)
-    forward, left = (number({"target": value}, "target", -FAR, FAR) for value in target)
-    limit = {} if body.get("speed_limit") is None else {"speed_limit": number(body, "speed_limit", 0.0, FAR)}
-    offset = None if body.get("route_offset") is None else number(body, "route_offset", -FAR, FAR)
-    observation = Observation(
-        tick=whole(body, "tick", 0, 2**53),
-        time_s=number(body, "time_s", 0.0, 2.0**53),
-        speed=number(body, "speed", -FAR, FAR),
-        command=RouteCommand(command),
-        target=(forward, left),
-        images=images.__getitem__,
-        route_offset=offset,
-        **limit,
-    )
-    return DecisionRequest(episode, observation)
-
-
-def _cameras(body: Mapping[str, Any], image_count: int) -> list[str]:
-    names = body.get("cameras")
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise wrong("cameras", "the names of the images, in their order", names)
-    if len(set(names)) != len(names) or len(names) != image_count:
-        raise ApiError(400, f"cameras: {len(names)} names for {image_count} images, each once", param="cameras")
-    return names

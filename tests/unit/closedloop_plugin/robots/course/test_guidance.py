@@ -13,7 +13,7 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, Observation, RouteCommand
 from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.driver.interpreters.make import make_interpreter
-from closedloop_plugin.robots.track_expert import SPEED_SHARES, TrackExpert, words
+from closedloop_plugin.robots.course.guidance import SPEED_SHARES, TrackExpert, words
 
 RULES = make_interpreter("rules", "rules", profile("bench2advlm"))
 STRAIGHT = RoutePath([(0.0, 0.0), (4.0, 0.0)], 0.01)

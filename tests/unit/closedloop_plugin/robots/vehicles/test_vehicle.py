@@ -1,4 +1,6 @@
-"""From a Control to an actuation, computed by hand: LIMO's figures are wheelbase 0.2 m, track 0.172 m, 28 degrees."""
+"""From a Control to an actuation: computed by hand (LIMO's figures are wheelbase 0.2 m, track 0.172 m, 28 degrees), and
+properties of all actuations: finite, within limits, correct sign, no impossible wheel angle for LIMO.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,23 @@ import math
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from closedloop_plugin.core.state import COAST, FULL_BRAKE, Control
 from closedloop_plugin.driver.interpreters.parsing.waypoints import steer_at
 from closedloop_plugin.robots.onboard.clamp import problem, vehicle_problem
-from closedloop_plugin.robots.vehicles.base import Twist, VehicleCalibration, WordCommand
-from closedloop_plugin.robots.vehicles.drivers import driven
-from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
+from closedloop_plugin.robots.vehicles.drivers import (
+    ACKERMANN,
+    INNER,
+    driven,
+    driver_angle,
+    serial_frame,
+)
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
+from closedloop_plugin.robots.vehicles.vehicle import Twist, VehicleCalibration, WordCommand
+
+TURNING_RADIUS = VEHICLES["limo-ackermann"].ceiling.turning_radius
 
 TWISTED = [v for v in VEHICLES.values() if v.kind == "twist"]
 IDS = [v.name for v in TWISTED]
@@ -131,3 +142,57 @@ def test_onboard_settings_are_json_that_the_clamp_accepts(vehicle) -> None:
     assert vehicle_problem(settings) is None
     assert problem(vehicle.actuation(Control(0.3, 0.5)).to_onboard(), settings) is None
     assert settings["topics"]["cmd"] and "" not in settings["topics"].values()
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+USUAL = st.floats(-1.0, 1.0)
+CONTROLS = st.builds(Control, FINITE | USUAL, FINITE | USUAL, FINITE | st.just(0.0))
+GAIN = st.floats(0.2, 5.0)
+CALIBRATIONS = st.just(VehicleCalibration()) | st.builds(
+    VehicleCalibration, GAIN, GAIN, st.floats(-0.5, 0.5), st.floats(1.0, 60.0), st.floats(0.02, 0.5)
+)
+
+
+@given(st.sampled_from(list(VEHICLES.values())), CONTROLS, CALIBRATIONS)
+def test_actuations_stay_within_the_limits(vehicle, control: Control, calibration: VehicleCalibration) -> None:
+    sent = replace(vehicle, calibration=calibration).actuation(control)
+    if isinstance(sent, WordCommand):
+        assert sent.text in ("forward", "left", "right", "stop")
+        return
+    limits = vehicle.limits
+    assert all(map(math.isfinite, (sent.vx, sent.vy, sent.wz)))
+    assert 0.0 <= sent.vx <= limits.speed
+    assert sent.vy == 0.0
+    assert abs(sent.wz) <= limits.yaw_rate
+    assert sent.vx > 0.0 or sent.wz == 0.0  # a standing vehicle never turns
+
+
+@given(st.sampled_from(list(VEHICLES.values())), CONTROLS)
+def test_steer_to_the_right_turns_to_the_right(vehicle, control: Control) -> None:
+    sent = vehicle.actuation(control)
+    right = math.copysign(1.0, control.steer)
+    if isinstance(sent, Twist):
+        assert sent.wz * right <= 0.0
+    else:
+        assert sent.text != ("left" if right > 0 else "right")
+
+
+@given(CONTROLS, CALIBRATIONS)
+def test_limos_wheel_angle_is_always_possible(control: Control, calibration: VehicleCalibration) -> None:
+    """The driver cannot be relied on: it compares in the wrong unit."""
+    sent = replace(VEHICLES["limo-ackermann"], calibration=calibration).actuation(control)
+    assert isinstance(sent, Twist)
+    angle = driver_angle(sent)
+    if sent == Twist(0.0):
+        assert math.isnan(angle)
+        assert serial_frame(sent, ACKERMANN).steering == 0
+    else:
+        assert abs(angle) <= INNER + 1e-9
+        assert angle * sent.wz >= 0.0
+
+
+def test_the_bound_above_can_fail() -> None:
+    """A differential base's Twist: radius 0.28563 m, atan(0.2 / 0.19963) = 45.05 degrees if nothing is clamped."""
+    sent = VEHICLES["limo-differential"].actuation(Control(-1.0, 1.0))
+    assert isinstance(sent, Twist)
+    assert math.degrees(driver_angle(sent)) == pytest.approx(45.05, abs=0.01)
