@@ -57,21 +57,18 @@ ALLOWED: dict[str, set[str]] = {
         "shown_image",
     },
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
-    "mcq": {
-        "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
-    },
+    "mcq": {"llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage"},
     # Training files: the texts and images of the tasks, from training splits. Official answer files: replies of a run.
     "export": {"coordinates", "scoring", "image_files", "parsing", "prompts", "data", "records", "storage", "plugins"},
-    # Human annotation: a page over the data home.
+    # Human annotation: a page over the data home. Human preferences between the answers of runs.
     "annotate": {
         "served_connections", "served_hosts", "llm", "data", "prompts", "parsing", "metrics", "records", "storage",
+        "judge", "scoring", "saved_samples",
     },
     "scoring": {
         "coordinates", "judge", "parsing", "metrics", "records", "saved_samples", "data.drivelm_text", "storage",
         "shards",
     },
-    # Human preferences between the answers of runs: sampling, voting page, conversion for the judge's agreement.
-    "study": {"annotate", "judge", "parsing", "scoring", "records", "saved_samples", "storage"},
     "sample": {"data", "records", "storage"},
     "harness": {
         "coordinates", "export", "scoring", "image_files", "judge", "llm", "parsing", "prompts", "data", "sample",
@@ -140,7 +137,9 @@ HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "lmms_eval_ad2/evaluation.py",
                   "closedloop_plugin/interfaces/tasks.py", "closedloop_plugin/driver/agents/lmms_model.py"),
     "swift": ("lmms_eval_ad2/harness/models/swift.py",),
-    "gradio": ("lmms_eval_ad2/annotate/page.py", "lmms_eval_ad2/annotate/study/page.py"),
+    "gradio": (
+        "lmms_eval_ad2/annotate/page.py", "lmms_eval_ad2/annotate/page_server.py", "lmms_eval_ad2/annotate/votes.py",
+    ),
     "sentence_transformers": ("lmms_eval_ad2/judge/backends/embedding.py",),
     "matplotlib": ("lmms_eval_ad2/report/page/svg.py", "closedloop_plugin/report/", "closedloop_plugin/maps/draw.py"),
     "pycocoevalcap": ("lmms_eval_ad2/scoring/metrics/caption",),
