@@ -72,7 +72,7 @@ def build(url: str, in_flight: int, rounds: float) -> dict[str, float]:
 
 def _built(url: str, in_flight: int, folder: Path, questions: int) -> dict[str, float]:
     from lmms_eval_ad2.mcq.base import AcceptedQuestion, Outcome
-    from lmms_eval_ad2.mcq.maker_spec import make_maker
+    from lmms_eval_ad2.mcq.makers import make_maker
 
     done: list[Outcome] = []
     asked = _questions(folder, questions)

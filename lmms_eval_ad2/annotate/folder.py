@@ -1,14 +1,16 @@
-"""The annotation folder: its files, creation and opening.
+"""The annotation folder: its files, creation and opening; and the sources of its records.
 
     DIR/annotation.json   metadata (below); written last when the folder is made
     DIR/records.jsonl     the records to annotate, one per line; the folder is self-contained
-    DIR/pre.jsonl         drafts of a model (preannotation.py), appended as they arrive
+    DIR/pre.jsonl         drafts of a model (drafts.py), appended as they arrive
     DIR/replies.sqlite    cached replies of a model endpoint
     DIR/actions.jsonl     actions of the reviewers (review_log.py), appended as they happen
 
 annotation.json: {"schema": "ad2-annotation/1", "source", "split", "n", "sha256" of records.jsonl, "image_root",
 "lang", "scale": 5 | 10, "task": "texts" | "questions", "seed": of the sample of questions}. Folders without task and
 seed review texts.
+
+A source is a dataset of the data home, a file of Records, or a folder of images.
 """
 
 from __future__ import annotations
@@ -16,15 +18,21 @@ from __future__ import annotations
 import dataclasses
 import json
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.annotate.actions import SCALES
+from lmms_eval_ad2.annotate.blank_records import ASKS, Selection, blank_records
+from lmms_eval_ad2.annotate.question_check import SAMPLE, sampled
+from lmms_eval_ad2.annotate.review_log import SCALES
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import LANGS, Lang, Record
-from lmms_eval_ad2.data.releases import stream
+from lmms_eval_ad2.data.home import open_dataset
+from lmms_eval_ad2.data.home.dataset import splits_of
+from lmms_eval_ad2.data.releases import BadRow, OpenedRelease, stream
+from lmms_eval_ad2.data.releases.record_rows import open_records
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
 
 SCHEMA = "ad2-annotation/1"
@@ -93,7 +101,7 @@ def relocate(folder: AnnotationFolder, image_root: Path) -> None:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether `path` is an annotation folder."""
+    """Return whether `path` is an annotation folder."""
     return (path / ABOUT).is_file()
 
 
@@ -137,3 +145,103 @@ def _about(file: Path) -> AnnotationMetadata:
     if data["lang"] not in LANGS or data["scale"] not in SCALES:
         raise DataError(file, None, "lang, scale", f"{LANGS} and {tuple(SCALES)}", (data["lang"], data["scale"]))
     return AnnotationMetadata(**{name: data[name] for name in kinds} | {"image_root": Path(data["image_root"])})
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationSource:
+    """Records and the folder of their images. Each call of `records` starts a new pass."""
+
+    name: str
+    split: str
+    image_root: Path
+    records: Callable[[], Iterator[Record]]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationRequest:
+    """The options of `ad2 annotate`. `split`, `images`, `lang`, `scale`, `sample`, `seed`: None if not given."""
+
+    source: str
+    split: str | None = None
+    images: Path | None = None
+    boxes: Path | None = None
+    asks: Sequence[str] = ASKS
+    select: Selection = "largest"
+    limit: int | None = None
+    lang: Lang | None = None
+    scale: int | None = None
+    check: bool = False
+    sample: int | None = None
+    seed: int | None = None
+
+
+def open_source(request: AnnotationRequest) -> AnnotationSource:
+    """Open the source of a request. Raises Ad2Error if it does not exist, listing the available splits."""
+    path = Path(request.source).expanduser()
+    if path.is_dir():
+        root = path.resolve()
+        return AnnotationSource(
+            request.source, "", root, lambda: blank_records(root, request.asks, request.boxes, request.select)
+        )
+    if path.is_file():
+        opened = open_records(path, request.split, request.images)
+        return AnnotationSource(request.source, opened.split, opened.image_root, lambda: _good(opened))
+    if path.suffix in (".jsonl", ".json") or "/" in request.source:
+        raise Ad2Error(f"no such file or folder: {request.source}")
+    splits = splits_of(request.source)
+    if len(splits) > 1 and not request.split:
+        raise Ad2Error(f"{request.source} is imported in several splits: --split {' | '.join(splits)}")
+    dataset = open_dataset(request.source, request.split or (splits[0] if splits else "test"))
+    root = request.images or dataset.image_root
+    if not root.is_dir():
+        raise Ad2Error(f"--images: no such folder: {root}")
+    return AnnotationSource(request.source, dataset.split, root.resolve(), dataset.records)
+
+
+def _good(opened: OpenedRelease) -> Iterator[Record]:
+    """Yield the records; raise the error of the first bad row, since a partial set must not be annotated."""
+    for item in opened.records():
+        if isinstance(item, BadRow):
+            raise item.error
+        if isinstance(item, Record):
+            yield item
+
+
+def open_or_make(out: Path, request: AnnotationRequest) -> AnnotationFolder:
+    """Open the folder at `out`, or make it if it does not exist.
+
+    Raises Ad2Error if it was made with other options.
+    """
+    if is_folder(out):
+        return _reopen(out, request)
+    source = open_source(request)
+    about = AnnotationMetadata(
+        source=source.name, split=source.split, n=0, sha256="", image_root=source.image_root, lang=request.lang or "en",
+        scale=request.scale if request.scale is not None else 10,
+        task=QUESTIONS if request.check else TEXTS, seed=request.seed or 0,
+    )  # fmt: skip
+
+    def records() -> Iterator[Record]:
+        return islice(source.records(), request.limit)
+
+    if not request.check:
+        return make_folder(out, records(), about)
+    return make_folder(out, sampled(records, request.sample or SAMPLE, about.seed), about)
+
+
+def _reopen(out: Path, request: AnnotationRequest) -> AnnotationFolder:
+    folder = open_folder(out)
+    about = folder.about
+    options = {"SOURCE": (request.source, about.source), "--split": (request.split, about.split or None),
+            "--lang": (request.lang, about.lang), "--scale": (request.scale, about.scale),
+            "--seed": (request.seed, about.seed), "--sample": (request.sample, about.n)}  # fmt: skip
+    if request.check != (about.task == QUESTIONS):
+        raise Ad2Error(f"{out} was begun {'without' if request.check else 'with'} --check; use another --out")
+    for option, (now, before) in options.items():
+        if now is not None and now != before:
+            raise Ad2Error(f"{out} was begun with {option} {before}, not {now}; use that, or another --out")
+    if request.images and request.images.resolve() != about.image_root:
+        if not request.images.is_dir():
+            raise Ad2Error(f"--images: no such folder: {request.images}")
+        relocate(folder, request.images.resolve())
+    return folder

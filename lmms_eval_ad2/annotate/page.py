@@ -1,29 +1,249 @@
 """The annotation page in Gradio, on top of a project: review of texts, or check of questions.
 
-Everything is served locally (page_html.POLICY): no fonts, scripts or statistics from other hosts. Actions are saved
-through one queue, in the order in which the browser sent them.
+Everything is served locally (page_server.py): no fonts, scripts or statistics from other hosts. Actions are saved
+through one queue, in the order in which the browser sent them. A reply of the server never writes into a box in which
+the reviewer may be typing, except after "keep", which restores the original text.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import os
-import socket
+import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from lmms_eval_ad2.annotate import page_html
-from lmms_eval_ad2.annotate.actions import LONGEST, reviewer_name
-from lmms_eval_ad2.annotate.event_errors import EventErrors
-from lmms_eval_ad2.annotate.page_guard import PageGuard
-from lmms_eval_ad2.annotate.project import AnnotationProject, QuestionCheckProject
+from lmms_eval_ad2.annotate.page_server import keep_open, serve_blocks
+from lmms_eval_ad2.annotate.project import AnnotationProject, FolderProject, QuestionCheckProject
 from lmms_eval_ad2.annotate.question_check import QuestionCheck
-from lmms_eval_ad2.annotate.record_review import RecordReview
-from lmms_eval_ad2.annotate.record_view import QuestionCheckView, RecordView
+from lmms_eval_ad2.annotate.record_review import PieceReview, RecordReview
+from lmms_eval_ad2.annotate.review_log import LONGEST, LONGEST_NAME, reviewer_name
 from lmms_eval_ad2.core.errors import Ad2Error, require
 
-_EVENTS = 1024  # waiting in Gradio's queue: the actions, and one event for each open page (`_never`)
+Words = tuple[str, str, str]
+
+
+class ReviewView:
+    """Builds the inputs of one record, each time it is displayed.
+
+    `page` provides Gradio (`gr`) and the event queue (`on`).
+    """
+
+    def __init__(self, page: AnnotationPage, reviewer: str, number: int, review: RecordReview | QuestionCheck) -> None:
+        self.page, self.gr = page, page.gr
+        self.reviewer, self.number = reviewer, number
+        self.status = self.gr.HTML(page_html.status(review), elem_id="status", render=False)
+        self._display_id = secrets.token_hex(4)
+
+    def input_settings(self, name: str) -> dict[str, Any]:
+        """Gradio settings of an input: a new key each time the record is displayed.
+
+        Without a key of its own, an input takes over the value of the one that was in its place before.
+        """
+        return {"interactive": True, "key": f"{self._display_id}-{name}", "preserved_by_key": []}
+
+    def _note(self, project: FolderProject[Any], text: str) -> None:
+        note = self.gr.Textbox(
+            text, label="Note", lines=1, max_lines=4, max_length=LONGEST, elem_id="note",
+            **self.input_settings("note"),
+        )  # fmt: skip
+        self._save_on(project, note.blur, "note", note, lambda value: value or None)
+
+    def _save_on(
+        self, project: FolderProject[Any], event: Any, field: str, box: Any,
+        read: Callable[[Any], Any] = lambda value: value,
+    ) -> None:  # fmt: skip
+        def save(value: Any) -> list[str]:
+            return self.updates(project.save(self.reviewer, self.number, field, read(value)))
+
+        self.page.on(event, save, [box], [self.status, self.page.progress])
+
+    def updates(self, review: RecordReview | QuestionCheck) -> list[str]:
+        """The new status and progress, shown after each action."""
+        return [page_html.status(review), self.page.progress_html(self.reviewer, self.number)]
+
+    def on_click(self, button: Any, action: Callable[[], Any]) -> None:
+        """Bind an action after which the whole record is displayed again."""
+
+        def run(version: int) -> int:
+            action()
+            return version + 1
+
+        self.page.on(button.click, run, [self.page.version], self.page.version)
+
+
+class RecordView(ReviewView):
+    """The texts of one record and the fields of the whole record."""
+
+    def __init__(
+        self, page: AnnotationPage, project: AnnotationProject, reviewer: str, number: int, review: RecordReview
+    ) -> None:
+        super().__init__(page, reviewer, number, review)
+        self.project, self.review = project, review
+
+    def show(self) -> None:
+        """Build all inputs and bind their events."""
+        gr, place = self.gr, 0
+        for line in self.review.lines:
+            place += line.base.kind == self.review.listed
+            if line.base.kind == "question":
+                with gr.Accordion("Change the question", open=line.verdict is not None, elem_id="question"):
+                    PieceView(self, line, 0).show()
+            else:
+                PieceView(self, line, place if line.base.kind == self.review.listed else 0).show()
+        if self.review.listed:
+            button = gr.Button(f"Add {'a step' if self.review.listed == 'step' else 'an object'}", size="sm",
+                               elem_id="add")  # fmt: skip
+            self.on_click(button, partial(self.project.add, self.reviewer, self.number))
+        self._record_fields()
+        self.status.render()
+
+    def _record_fields(self) -> None:
+        gr = self.gr
+        if self.review.record.options:
+            letters = [o.letter for o in self.review.record.options]
+            letter = gr.Radio(
+                letters,
+                value=self.review.letter or None,
+                label="Correct option",
+                elem_id="letter",
+                **self.input_settings("letter"),
+            )
+            self._save_on(self.project, letter.input, "letter", letter)
+        state = {None: None, True: "complete", False: "incomplete"}[self.review.complete]
+        complete = gr.Radio(
+            ["complete", "incomplete"], value=state, elem_id="complete", **self.input_settings("complete"),
+            label="Do the texts that stay cover all that matters here?",
+        )  # fmt: skip
+        self._save_on(self.project, complete.input, "complete", complete, lambda value: value == "complete")
+        self._note(self.project, self.review.note)
+
+
+class QuestionCheckView(ReviewView):
+    """The check of one question: its options, then the marked answer and the verdict. Without categories of options."""
+
+    def __init__(
+        self, page: AnnotationPage, project: QuestionCheckProject, reviewer: str, number: int, check: QuestionCheck
+    ) -> None:
+        super().__init__(page, reviewer, number, check)
+        self.project, self.check = project, check
+
+    def show(self) -> None:
+        """Build all inputs and bind their events."""
+        gr, check = self.gr, self.check
+        options = gr.Radio(
+            [(page_html.option_text(check, option.letter), option.letter) for option in check.record.options],
+            value=check.choice or None, label="Which option is right?", elem_id="choice",
+            **{**self.input_settings("choice"), "interactive": not check.choice},
+        )  # fmt: skip
+        self.page.on(options.input, self._choose, [options, self.page.version], self.page.version)
+        if check.choice:
+            gr.HTML(page_html.marked_answer(check), elem_id="marked")
+            verdict = gr.Radio(
+                [(f"{name}: {meaning}", name) for name, meaning in page_html.CHECK_MEANINGS.items()],
+                value=check.verdict or None, label="The question is", elem_id="verdict",
+                **self.input_settings("verdict"),
+            )  # fmt: skip
+            self.page.on(verdict.input, self._judge, [verdict], [self.status, self.page.progress])
+            self._note(self.project, check.note)
+        self.status.render()
+
+    def _choose(self, letter: str, version: int) -> int:
+        self.project.save_choice(self.reviewer, self.number, letter)
+        return version + 1
+
+    def _judge(self, verdict: Any) -> list[str]:
+        return self.updates(self.project.save_verdict(self.reviewer, self.number, verdict))
+
+
+class PieceView:
+    """One text with its verdict and score. `place`: position among the steps or objects, from 1; 0 for others."""
+
+    def __init__(self, view: RecordView, line: PieceReview, place: int) -> None:
+        self.view, self.line, self.place, self.gr = view, line, place, view.gr
+        self.key, self.added = line.base.key, line.verdict == "add"
+        self.at = (view.reviewer, view.number, self.key)
+
+    def show(self) -> None:
+        """Build the inputs and bind their events."""
+        gr = self.gr
+        with gr.Column(elem_classes="piece", elem_id=f"piece-{self.key.replace('.', '-')}"):
+            self.head = gr.HTML(page_html.head(self.line, self.place))
+            self.words = self._boxes()
+            if self.line.base.own:
+                gr.HTML(page_html.own(self.line))
+            with gr.Row(elem_classes="tools"):
+                self._tools()
+        outputs = [self.head, self.verdict, self.view.status, self.view.page.progress]
+        self.view.page.on(self.verdict.input, self._judge, [self.verdict, *self.words], [*outputs, *self.words])
+        for box in self.words:
+            self.view.page.on(box.blur, self._edit, self.words, outputs)
+
+    def _tools(self) -> None:
+        gr, view = self.gr, self.view
+        self.verdict = gr.Radio(
+            ["keep", "change", "delete"], value=None if self.added else self.line.verdict, show_label=False,
+            container=False, scale=4, min_width=220, elem_classes="verdict", visible=not self.added,
+            **view.input_settings(f"verdict {self.key}"),
+        )  # fmt: skip
+        if self.added:
+            back = gr.Button("Take back", size="sm", scale=0, min_width=90)
+            view.on_click(back, partial(view.project.save_verdict, *self.at, "delete", self.line.now.words))
+        low, high = view.project.scale
+        marks = [("score –", 0), *((f"score {n}", n) for n in range(low, high + 1))]
+        score = gr.Dropdown(marks, value=self.line.score or 0, show_label=False, container=False, scale=1,
+                            min_width=118, filterable=False, elem_classes="score",
+                            **view.input_settings(f"score {self.key}"))  # fmt: skip
+        view.page.on(score.input, self._rate, [score], [view.status, view.page.progress])
+        if self.line.base.kind == view.review.listed:
+            for sign, by, name in (("↑", -1, "up"), ("↓", 1, "down")):
+                button = gr.Button(sign, size="sm", scale=0, elem_classes=["small", name])
+                view.on_click(button, partial(view.project.move, *self.at, by))
+
+    def _boxes(self) -> list[Any]:
+        """Inputs of the editable texts: the text; for a step also name and question, for an object its name."""
+        now, found = self.line.now, []
+        with self.gr.Row():
+            if now.kind in ("step", "object"):
+                named = "Name" if now.kind == "step" else "Category"
+                found.append(self._box(now.name, named, max_lines=1, max_length=LONGEST_NAME, scale=3))
+            if now.kind == "step":
+                found.append(self._box(now.question, "Question", max_lines=4, scale=5))
+        label = "Answer" if now.kind == "step" else "Text"
+        return [*found, self._box(now.text, label, lines=2, max_lines=16, elem_classes="text")]
+
+    def _box(self, text: str, label: str, **settings: Any) -> Any:
+        settings = {"max_length": LONGEST, **self.view.input_settings(f"{label} {self.key}"), **settings}
+        return self.gr.Textbox(text, label=label, **settings)
+
+    def _words(self, values: tuple[str, ...]) -> Words:
+        """Name, question and text, from the values of the inputs."""
+        match values:
+            case (name, question, text):
+                return name, question, text
+            case (name, text):
+                return name, self.line.base.question, text
+        return self.line.base.name, self.line.base.question, values[0]
+
+    def _judge(self, chosen: Any, *values: str) -> list[Any]:
+        review = self.view.project.save_verdict(*self.at, chosen, self._words(values))
+        words = (review.line(self.key) or self.line).now.words if chosen == "keep" else None
+        shown = (
+            [self.gr.skip()] * len(values) if words is None else {1: words[2:], 2: words[::2], 3: words}[len(values)]
+        )
+        return [*self._updates(review), *shown]
+
+    def _edit(self, *values: str) -> list[Any]:
+        return self._updates(self.view.project.save_words(*self.at, self._words(values)))
+
+    def _rate(self, chosen: int) -> list[str]:
+        return self.view.updates(self.view.project.save_score(*self.at, chosen or None))
+
+    def _updates(self, review: RecordReview) -> list[Any]:
+        line = review.line(self.key) or self.line
+        return [page_html.head(line, self.place), None if self.added else line.verdict, *self.view.updates(review)]
 
 
 class AnnotationPage:
@@ -152,22 +372,6 @@ class AnnotationPage:
         self.on(button.click, save, [boxes, self.version], self.version)
 
 
-def keep_open(blocks: Any) -> None:
-    """Set up the queue of a Gradio app, in its context, so that the reply to every event is shown (`_never`)."""
-    blocks.load(_never, show_progress="hidden", concurrency_limit=1, concurrency_id="open pages",
-                api_visibility="private")  # fmt: skip
-    blocks.queue(max_size=_EVENTS)
-
-
-async def _never() -> None:
-    """An event that stays pending, so that the page's stream of replies stays open.
-
-    Gradio closes that stream when the last event of a page is done. An event that is sent before the page has noticed
-    is processed, but its reply is shown only with the next event. One of these runs, those of other pages are queued.
-    """
-    await asyncio.Event().wait()
-
-
 def serve(
     project: AnnotationProject | QuestionCheckProject,
     *,
@@ -185,55 +389,3 @@ def serve(
     serve_blocks(
         page.blocks, title="annotation page", host=host, port=port, allowed_hosts=allowed_hosts, head=script
     )  # fmt: skip
-
-
-def serve_blocks(
-    blocks: Any, *, title: str, host: str, port: int, allowed_hosts: Sequence[str], css: str = "", head: str = ""
-) -> None:
-    """Serve a Gradio app behind the page's guard until Ctrl-C or SIGTERM; `css` and `head` extend the page's."""
-    gr, fastapi, uvicorn = require("gradio"), require("fastapi"), require("uvicorn")
-    app = fastapi.FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-
-    @app.middleware("http")
-    async def add_headers(request: Any, call_next: Any) -> Any:
-        response = await call_next(request)
-        response.headers["Content-Security-Policy"] = page_html.POLICY
-        response.headers["Referrer-Policy"] = "no-referrer"
-        return response
-
-    theme = gr.themes.Default(font=page_html.FONTS, font_mono=("ui-monospace", "monospace"))
-    app = gr.mount_gradio_app(
-        app, blocks, path="/", theme=theme, css=page_html.CSS + css, head=head,
-        footer_links=[], run_history=False, show_error=True, ssr_mode=False,
-        enable_monitoring=False, mcp_server=False, pwa=False, max_file_size=1,
-    )  # fmt: skip
-    listener = _listen(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    print(
-        f"{title}: http://{shown}:{listener.getsockname()[1]}/   (Ctrl-C stops it; everything is saved)",
-        flush=True,
-    )
-    EventErrors().install(require("gradio.queueing"), require("gradio.routes"))
-    guard = PageGuard(app, host, allowed_hosts)
-    config = uvicorn.Config(
-        guard, http=guard.connections.factory(require("uvicorn.protocols.http.h11_impl").H11Protocol), ws="none",
-        log_level="warning", timeout_graceful_shutdown=2,
-    )  # fmt: skip
-    asyncio.run(_run(uvicorn.Server(config), guard, listener))
-
-
-async def _run(server: Any, guard: PageGuard, listener: socket.socket) -> None:
-    guard.connections.handle_accept_errors(asyncio.get_running_loop())
-    await server.serve(sockets=[listener])
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-    except OSError as exc:
-        raise Ad2Error(f"cannot listen on {host}:{port}: {exc}; choose another --port (0: any free one)") from exc
-    listener.listen(128)
-    return listener

@@ -14,84 +14,15 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import visible
 from lmms_eval_ad2.core.records import VisualPrompt
 
-# No requests to other hosts, whatever Gradio's page would load; the page cannot be framed.
-POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
-    "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
-)
 DRAG = Path(__file__).with_name("drag.js")
 DRAWING_HINT = '<p class="hint">drag: a new box · Shift and click: a new point · click: full size</p>'
 LISTED = 2  # open points listed in the status line, to keep it short
-FONTS = ("system-ui", "-apple-system", "Segoe UI", "Noto Sans", "Noto Sans CJK SC", "sans-serif")
 CHECK_MEANINGS = {
     "correct": "the marked option is right, and no other",
     "ambiguous": "another option can be called right as well, or the question is unclear",
     "wrong": "the marked option is not right",
 }
 VERDICTS = {None: "open", "keep": "kept", "change": "changed", "delete": "deleted", "add": "added"}
-
-CSS = """
-.gradio-container { max-width: 1760px !important; margin: 0 auto; padding: 0 !important;
-  overflow: visible !important; }
-.gradio-container main { padding: 8px 20px 48px !important; }
-footer { display: none !important; }
-.top { align-items: center; gap: 12px !important; position: sticky; top: 0; z-index: 60; padding: 4px 0;
-  background: var(--body-background-fill); }
-.top button { height: 44px; white-space: nowrap; }
-.progress { display: flex; gap: 14px; align-items: center; flex-wrap: wrap; font-size: 14px; }
-.progress b { font-size: 16px; }
-#progress { flex: 2 1 200px; min-width: 200px; }
-#reviewer { flex: 1 1 120px; min-width: 120px !important; }
-#only-open { flex: 0 0 160px; min-width: 160px; }
-#jump { flex: 0 0 90px; }
-.progress .bar { flex: 1 1 120px; height: 8px; border-radius: 4px; background: var(--border-color-primary);
-  overflow: hidden; }
-.progress .bar i { display: block; height: 100%; background: #1f8a4c; }
-.picture { overflow: auto; max-height: 70vh; border-radius: 8px; background: #14171c; line-height: 0; }
-.picture label { display: block; cursor: zoom-in; }
-.picture input { position: absolute; opacity: 0; }
-.picture img { width: 100%; height: auto; }
-.picture input:checked ~ img { width: auto; max-width: none; cursor: zoom-out; }
-.picture input:focus-visible ~ img { outline: 3px solid #3b82f6; outline-offset: -3px; }
-.picture img[data-width] { touch-action: pan-x pan-y; user-select: none; -webkit-user-drag: none; }
-.hint { font-size: 12px; opacity: .75; margin: 3px 0 0; color: var(--body-text-color); }
-.band { position: fixed; z-index: 70; border: 2px solid #e02020; background: rgb(224 32 32 / .12);
-  pointer-events: none; }
-.look { position: sticky; top: 100px; align-self: flex-start; }
-.facts { font-size: 13px; color: var(--body-text-color); opacity: .9; overflow-wrap: anywhere; }
-.facts p { margin: 6px 0 0; }
-.facts .question { font-size: 16px; color: var(--body-text-color); margin: 10px 0 2px; font-weight: 600; }
-.piece { border: 1px solid var(--border-color-primary); border-left: 5px solid #9aa3af !important;
-  border-radius: 8px; padding: 8px 10px 10px; background: var(--block-background-fill); gap: 6px !important; }
-.piece:has(.badge.kept) { border-left-color: #1f8a4c !important; }
-.piece:has(.badge.changed), .piece:has(.badge.added) { border-left-color: #c27803 !important; }
-.piece:has(.badge.deleted) { border-left-color: #c5303a !important; }
-.piece:has(.badge.deleted) textarea { text-decoration: line-through; opacity: .55; }
-.head { display: flex; gap: 8px; align-items: center; flex-wrap: wrap; font-size: 14px; }
-.head b { overflow-wrap: anywhere; }
-.badge { border-radius: 10px; padding: 1px 9px; font-size: 12px; background: #e5e7eb; color: #374151; }
-.badge.kept { background: #d5f2df; color: #14532d; }
-.badge.changed, .badge.added { background: #fdebc8; color: #6b3a02; }
-.badge.deleted { background: #fbd9db; color: #7a1620; }
-.badge.pre { background: #dfe7fd; color: #273c8f; }
-.own { font-size: 13px; color: var(--body-text-color); opacity: .75; overflow-wrap: anywhere; white-space: pre-wrap; }
-.tools { align-items: end; gap: 8px !important; }
-.verdict .wrap { gap: 6px !important; }
-.small { min-width: 44px !important; max-width: 60px; }
-#status { position: sticky; bottom: 8px; z-index: 50; }
-.status { font-size: 14px; padding: 8px 12px; border-radius: 8px; background: #eef1f6; color: #1f2937;
-  box-shadow: 0 1px 6px rgb(0 0 0 / .18); }
-.status.done { background: #d5f2df; color: #14532d; }
-.status.bad { background: #fbd9db; color: #7a1620; }
-.status ul { margin: 4px 0 0 18px; list-style: disc; }
-.dark .status { background: #252b36; color: #e5e7eb; }
-.dark .status.done { background: #173d27; color: #d5f2df; }
-.dark .status.bad { background: #4a1b21; color: #fbd9db; }
-@media (max-width: 900px) { .gradio-container main { padding: 8px !important; } .top { position: static; }
-  .split { flex-direction: column !important; } .look { position: static; }
-  .split > * { min-width: 0 !important; width: 100% !important; } .picture { max-height: none; } }
-"""
 
 
 def progress(done: int, total: int, number: int) -> str:

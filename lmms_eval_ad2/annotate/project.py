@@ -10,13 +10,11 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from lmms_eval_ad2.annotate import preannotation
-from lmms_eval_ad2.annotate.actions import MOST, SCALES, CheckVerdict, Verdict
+from lmms_eval_ad2.annotate import drafts
 from lmms_eval_ad2.annotate.folder import QUESTIONS, AnnotationFolder
 from lmms_eval_ad2.annotate.question_check import QuestionCheck, make_check
-from lmms_eval_ad2.annotate.record_review import RecordReview, make_review
-from lmms_eval_ad2.annotate.review_log import ReviewLog
-from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation
+from lmms_eval_ad2.annotate.record_review import DraftAnnotation, RecordReview, Verdict, make_review
+from lmms_eval_ad2.annotate.review_log import MOST, SCALES, CheckVerdict, ReviewLog
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import Record
 
@@ -116,7 +114,7 @@ class AnnotationProject(FolderProject[RecordReview]):
         if folder.about.task == QUESTIONS:
             raise Ad2Error(f"{folder.path} checks questions: see ad2 annotate summary {folder.path}")
         super().__init__(folder)
-        self.drafts: dict[str, DraftAnnotation] = preannotation.load(folder)
+        self.drafts: dict[str, DraftAnnotation] = drafts.load(folder)
         self.scale = SCALES[folder.about.scale]
 
     def _review(self, reviewer: str, record: Record) -> RecordReview:

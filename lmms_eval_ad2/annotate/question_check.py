@@ -34,7 +34,7 @@ class QuestionCheck:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """What is missing to finish it."""
+        """The points that are missing to finish it."""
         if not self.choice:
             return ("choose the option that is right",)
         return () if self.verdict else ("is the question correct, ambiguous or wrong?",)
@@ -45,7 +45,7 @@ class QuestionCheck:
 
     @property
     def solved(self) -> bool:
-        """Whether the reviewer chose the marked option."""
+        """Return whether the reviewer chose the marked option."""
         return self.choice == self.record.letter
 
     @property

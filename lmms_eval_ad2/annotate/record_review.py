@@ -1,16 +1,118 @@
-"""The state of one record for one reviewer: its text pieces with verdicts, and the open points."""
+"""The reviewable texts of a record (CODA-LM's text boxes, AD2-Bench's atomic steps), and their state for one reviewer.
+
+A piece is one text: the question, the answer, an option, a step of a chain of thought, an object of a scene. If a model
+wrote it, `pre` names the model and `own` keeps the text of the data.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
-from lmms_eval_ad2.annotate.actions import Verdict
-from lmms_eval_ad2.annotate.text_pieces import KINDS, DraftAnnotation, Kind, TextPiece, listed, pieces_of
-from lmms_eval_ad2.core.records import Lang, Record, Unparsed, VisualPrompt
+from lmms_eval_ad2.core.records import BilingualText, Lang, Record, Unparsed, VisualPrompt
 from lmms_eval_ad2.parsing import parse
+
+Kind = Literal["question", "answer", "option", "step", "object"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Verdict = Literal["keep", "change", "delete", "add"]
+OBJECTS = "objects"  # key of Record.meta: [{"category": "vehicle", "text": "..."}], the objects of a scene
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """One text. `key`: unique in the record. `name`: of a step or option, or an object's category."""
+
+    key: str
+    kind: Kind
+    name: str = ""
+    question: str = ""
+    text: str = ""
+    pre: str = ""
+    own: str = ""
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """The editable texts: name, question, text."""
+        return self.name, self.question, self.text
+
+
+@dataclass(frozen=True, slots=True)
+class DraftAnnotation:
+    """A model's draft for one record, before review. None: the draft does not contain that part.
+
+    steps: list of (name, question, answer). objects: list of (category, text). notes: hash of the texts from which a
+    suggestion was drafted (draft_prompts.digest); "" for other drafts.
+    """
+
+    model: str
+    answer: str | None = None
+    steps: tuple[tuple[str, str, str], ...] | None = None
+    objects: tuple[tuple[str, str], ...] | None = None
+    notes: str = ""
+
+
+def in_language(text: BilingualText, lang: Lang) -> str:
+    """The text in this language only, without falling back to the other: that one is not under review."""
+    return text.zh if lang == "zh" else text.en
+
+
+def listed(record: Record) -> Kind | None:
+    """The kind of pieces that may be added, moved and deleted: "step", "object" or None."""
+    if record.form == "chain":
+        return "step"
+    return "object" if isinstance(record.meta.get(OBJECTS), list) else None
+
+
+def pieces_of(record: Record, lang: Lang, pre: DraftAnnotation | None = None) -> tuple[TextPiece, ...]:
+    """The texts of `record` in `lang`, in the order of the page; drafts replace the texts of the data."""
+    asked = in_language(record.question, lang)
+    found = [TextPiece("question", "question", text=asked)] if asked else []
+    found += [
+        TextPiece(f"option.{o.letter}", "option", name=f"{o.letter} · {o.kind.replace('_', ' ')}",
+              text=in_language(o.text, lang))
+        for o in record.options
+    ]  # fmt: skip
+    correct = next((o.text for o in record.options if o.letter == record.letter), None)
+    in_options = correct is not None and record.answer in (correct, BilingualText())  # then the answer is no own text
+    if not in_options and record.form != "chain":
+        own = in_language(record.answer, lang)
+        written = pre.answer if pre else None
+        found.append(
+            TextPiece("answer", "answer", text=own) if pre is None or written is None
+            else TextPiece("answer", "answer", text=written, pre=pre.model, own=own)
+        )  # fmt: skip
+    return (*found, *_steps(record, lang, pre), *_objects(record, pre))
+
+
+def _steps(record: Record, lang: Lang, pre: DraftAnnotation | None) -> list[TextPiece]:
+    own = [(s.name.get(lang), in_language(s.question, lang), in_language(s.answer, lang)) for s in record.steps]
+    if pre is None or pre.steps is None:
+        return [TextPiece(f"step.{i}", "step", *words) for i, words in enumerate(own, 1)]
+    return [
+        TextPiece(f"step.{i}", "step", *words, pre=pre.model, own=own[i - 1][2] if i <= len(own) else "")
+        for i, words in enumerate(pre.steps, 1)
+    ]
+
+
+def _objects(record: Record, pre: DraftAnnotation | None) -> list[TextPiece]:
+    if listed(record) != "object":
+        return []
+    own = [object_words(row) for row in record.meta[OBJECTS]]
+    if pre is None or pre.objects is None:
+        return [TextPiece(f"object.{i}", "object", name, text=text) for i, (name, text) in enumerate(own, 1)]
+    return [
+        TextPiece(f"object.{i}", "object", name, text=text, pre=pre.model)
+        for i, (name, text) in enumerate(pre.objects, 1)
+    ]
+
+
+def object_words(row: Any) -> tuple[str, str]:
+    """(category, text) of a row of meta["objects"], of whatever type it is."""
+    if not isinstance(row, Mapping):
+        return "", str(row)
+    return str(row.get("category", "")), str(row.get("text", ""))
+
 
 _TYPED = {
     "count": "a whole number", "point": "<x,y> in pixels", "box": "[x_min, y_min, x_max, y_max] in pixels",
@@ -53,7 +155,7 @@ class RecordReview:
     @property
     def drawn(self) -> Record:
         """The record with the reviewer's boxes and points, for drawing."""
-        return dataclasses.replace(self.record, mark=self.mark)
+        return replace(self.record, mark=self.mark)
 
     def line(self, key: str) -> PieceReview | None:
         """The review of the piece `key`; None if there is no such piece."""
@@ -85,7 +187,7 @@ def make_review(record: Record, lang: Lang, pre: DraftAnnotation | None, fields:
         pre=pre.model if pre else "",
         listed=kind,
     )
-    return dataclasses.replace(review, open=tuple(_open(review)))
+    return replace(review, open=tuple(_open(review)))
 
 
 def _line(piece: TextPiece, fields: Mapping[str, Any]) -> PieceReview:
@@ -93,7 +195,7 @@ def _line(piece: TextPiece, fields: Mapping[str, Any]) -> PieceReview:
     if value is None:
         return PieceReview(piece, piece, None, score)
     verdict = value["verdict"]
-    now = dataclasses.replace(piece, name=value["name"], question=value["question"], text=value["text"])
+    now = replace(piece, name=value["name"], question=value["question"], text=value["text"])
     if verdict == "keep":  # valid for the text it was given for only, not for a later draft
         return PieceReview(piece, piece, "keep" if now.words == piece.words else None, score)
     return PieceReview(piece, now, verdict, score)

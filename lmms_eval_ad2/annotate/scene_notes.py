@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cached_property
 
-from lmms_eval_ad2.annotate.draft_prompts import SUGGESTION, SceneNote
+from lmms_eval_ad2.annotate.drafts import SUGGESTION, SceneNote
 from lmms_eval_ad2.annotate.export import annotated
 from lmms_eval_ad2.annotate.folder import AnnotationFolder
 from lmms_eval_ad2.annotate.project import AnnotationProject
-from lmms_eval_ad2.annotate.record_review import make_review
-from lmms_eval_ad2.annotate.text_pieces import OBJECTS, in_language, object_words, pieces_of
+from lmms_eval_ad2.annotate.record_review import OBJECTS, in_language, make_review, object_words, pieces_of
 from lmms_eval_ad2.core.records import Record
 
 SOURCES = ("general", "region")
@@ -31,7 +30,14 @@ class SceneNotes:
         if record.task != SUGGESTION:
             return ()
         records = [self._folder.record(number) for number in self._by_image.get(record.images, ())]
-        return tuple((_title(one), text) for one in records if (text := self._text(one)))
+        found = []
+        for one in records:
+            rows, answer = self._texts(one)
+            lines = [*(f"{name}: {words}".strip(": ") for name, words in rows), answer]
+            text = "\n".join(filter(None, [str(one.meta.get("category_name", "")) if answer else "", *lines]))
+            if text:
+                found.append((_title(one), text))
+        return tuple(found)
 
     @cached_property
     def _project(self) -> AnnotationProject:
@@ -50,11 +56,6 @@ class SceneNotes:
             for images, numbers in by_image.items():
                 joined[images] += numbers
         return joined
-
-    def _text(self, record: Record) -> str:
-        rows, answer = self._texts(record)
-        lines = [*(f"{name}: {words}".strip(": ") for name, words in rows), answer]
-        return "\n".join(filter(None, [str(record.meta.get("category_name", "")) if answer else "", *lines]))
 
     def _texts(self, record: Record) -> tuple[list[tuple[str, str]], str]:
         """(category, text) of the record's objects, and its answer; both empty if reviewers left it out."""

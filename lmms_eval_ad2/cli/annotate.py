@@ -164,17 +164,18 @@ def _page_by_default(p: argparse.ArgumentParser) -> None:
 
 
 def page(options: AnnotateOptions) -> int:
-    from lmms_eval_ad2.annotate.actions import reviewer_name
-    from lmms_eval_ad2.annotate.folder import is_folder
+    from lmms_eval_ad2.annotate.folder import is_folder, open_or_make
     from lmms_eval_ad2.annotate.project import open_project
-    from lmms_eval_ad2.annotate.sources import open_or_make
+    from lmms_eval_ad2.annotate.review_log import reviewer_name
+    from lmms_eval_ad2.data.sample import BENCHMARKS, dataset_name, ensure_sample
 
     reviewer = reviewer_name(options.reviewer) if options.reviewer else ""
     _refuse_combinations(options)
     out, request = _target(options)
-    _ensure_sample(request.source)
+    if request.source in map(dataset_name, BENCHMARKS):
+        ensure_sample()  # before its first use
     if options.boxes and not is_folder(out):
-        from lmms_eval_ad2.annotate.marked_boxes import read_boxes, selection_note
+        from lmms_eval_ad2.annotate.blank_records import read_boxes, selection_note
 
         show(selection_note(read_boxes(options.boxes), options.select))
     folder = open_or_make(out, request)
@@ -221,44 +222,24 @@ def _refuse_combinations(options: AnnotateOptions) -> None:
         raise Ad2Error(f"--{given[0]} is for the check of questions: add --check")
 
 
-def _ensure_sample(source: str) -> None:
-    """Copy the bundled sample into the data home before its first use."""
-    from lmms_eval_ad2.data.sample import BENCHMARKS, dataset_name, ensure_sample
-
-    if source in map(dataset_name, BENCHMARKS):
-        ensure_sample()
-
-
 def _request(options: AnnotateOptions) -> Any:
     from lmms_eval_ad2.annotate.blank_records import ASKS
-    from lmms_eval_ad2.annotate.sources import AnnotationRequest
+    from lmms_eval_ad2.annotate.folder import AnnotationRequest
     from lmms_eval_ad2.llm.settings import one_of
 
     asks = tuple(one_of(ask.strip(), ASKS, "kind in --ask") for ask in options.ask.split(",") if ask.strip())
-    return AnnotationRequest(
-        source=options.source,
-        split=options.split,
-        images=options.images,
-        boxes=options.boxes,
-        asks=asks,
-        select=options.select,
-        limit=options.limit,
-        lang=options.lang,
-        scale=options.scale,
-        check=options.check,
-        sample=options.sample,
-        seed=options.seed,
-    )
+    same = [field.name for field in dataclasses.fields(AnnotationRequest) if field.name != "asks"]
+    return AnnotationRequest(asks=asks, **{name: getattr(options, name) for name in same})
 
 
 def _drafts(folder: AnnotationFolder, spec: str, coords: bool) -> None:
-    from lmms_eval_ad2.annotate import preannotation
+    from lmms_eval_ad2.annotate import drafts
     from lmms_eval_ad2.annotate.project import ACTIONS
     from lmms_eval_ad2.annotate.review_log import ReviewLog
     from lmms_eval_ad2.annotate.scene_notes import SceneNotes
 
     begun = {name for _, name in ReviewLog(folder.path / ACTIONS).states}
-    summary = preannotation.fill(folder, spec, begun, notes=SceneNotes(folder).of, coords=coords)
+    summary = drafts.fill(folder, spec, begun, notes=SceneNotes(folder).of, coords=coords)
     show(summary.line())
     for code, detail in summary.details.items():
         if detail:
@@ -286,8 +267,8 @@ def export(options: AnnotationExportOptions) -> int:
 
 
 def agreement(options: AnnotationResultOptions) -> int:
-    from lmms_eval_ad2.annotate.acceptance import acceptance
-    from lmms_eval_ad2.annotate.agreement import agreement as measure
+    from lmms_eval_ad2.annotate.results import acceptance
+    from lmms_eval_ad2.annotate.results import agreement as measure
 
     project = _open_project(options.folder)
     found = {**measure(project), "drafts": acceptance(project)}
@@ -343,9 +324,9 @@ def _draft_lines(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def summary(options: AnnotationResultOptions) -> int:
-    from lmms_eval_ad2.annotate.check_summary import summary as results
     from lmms_eval_ad2.annotate.folder import open_folder
     from lmms_eval_ad2.annotate.project import QuestionCheckProject
+    from lmms_eval_ad2.annotate.results import summary as results
     from lmms_eval_ad2.cli.check_text import summary_lines
 
     found = results(QuestionCheckProject(open_folder(options.folder)))

@@ -158,7 +158,7 @@ def agree(options: JudgeAgreeOptions) -> int:
 
 
 def sample(options: JudgeSampleOptions) -> int:
-    from lmms_eval_ad2.annotate.study.sampler import draw
+    from lmms_eval_ad2.annotate.pairwise_study import draw
     from lmms_eval_ad2.cli.rescore import find_run
 
     study = draw([find_run(run) for run in options.runs], options.out, n=options.n, seed=options.seed)
@@ -170,9 +170,8 @@ def sample(options: JudgeSampleOptions) -> int:
 
 
 def vote(options: JudgeVoteOptions) -> int:
-    from lmms_eval_ad2.annotate.actions import reviewer_name
-    from lmms_eval_ad2.annotate.study.page import serve
-    from lmms_eval_ad2.annotate.study.votes import open_project
+    from lmms_eval_ad2.annotate.review_log import reviewer_name
+    from lmms_eval_ad2.annotate.votes import open_project, serve
 
     voter = reviewer_name(options.voter) if options.voter else ""
     project = open_project(options.study)
@@ -185,8 +184,8 @@ def vote(options: JudgeVoteOptions) -> int:
 
 
 def convert(options: JudgeConvertOptions) -> int:
-    from lmms_eval_ad2.annotate.study.convert import judged_answers, rating_rows, vote_rows
-    from lmms_eval_ad2.annotate.study.votes import open_project
+    from lmms_eval_ad2.annotate.pairwise_study import judged_answers, rating_rows, vote_rows
+    from lmms_eval_ad2.annotate.votes import open_project
     from lmms_eval_ad2.cli.rescore import find_run
     from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.judge import agreement, files

@@ -134,7 +134,7 @@ class DistractorMaker(Protocol):
         ...
 
     def unsuited(self, source: str, text: str) -> str | None:
-        """Why no question of this text is made, as a reason code; None if one may be.
+        """Return why no question of this text is made, as a reason code; None if one may be.
 
         Asked before questions are drawn, so that others take the places of unsuited ones.
         """

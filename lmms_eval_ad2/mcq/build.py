@@ -1,4 +1,8 @@
-"""Build of a question set: make the planned questions, replace rejected ones from the reserve, write set and card."""
+"""Build of a question set: make the planned questions, replace rejected ones from the reserve, write set and card.
+
+The set consists of the first `quota` entries of each stratum, in drawing order, that were not rejected. It depends only
+on the outcomes, not on their order, so that an interrupted and an uninterrupted build give the same questions.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +25,52 @@ from lmms_eval_ad2.mcq.base import (
     Outcome,
     RejectedQuestion,
 )
-from lmms_eval_ad2.mcq.output_files import McqBuildResult, finish
-from lmms_eval_ad2.mcq.question_plan import QuestionPlan
+from lmms_eval_ad2.mcq.output_files import McqBuildResult, chosen, finish, key_of
+from lmms_eval_ad2.mcq.question_plan import QuestionPlan, Stratum
 from lmms_eval_ad2.mcq.question_rows import row_fault, row_of
-from lmms_eval_ad2.mcq.scheduling import QuestionScheduler, chosen, key_of
-from lmms_eval_ad2.mcq.sources import QuestionSource
-from lmms_eval_ad2.mcq.store import QuestionStore
-from lmms_eval_ad2.mcq.survey import SourceSurvey, load
+from lmms_eval_ad2.mcq.sources import QuestionSource, SourceSurvey, SurveyEntry, load
+from lmms_eval_ad2.mcq.store import Key, QuestionStore
 
+_MOST_DOUBLINGS = 10
 _ACCOUNT_S = 5.0  # seconds between two account lines in the journal: what kill -9 loses of the account at most
 _WITHOUT_IMAGES = 64  # first questions of a source without images after which its image folder counts as wrong
+
+
+class QuestionScheduler:
+    """Selects the entries of each round in one run of a build. `asked`: entries returned so far; none is repeated."""
+
+    def __init__(self, plan: QuestionPlan, store: QuestionStore, limit: int | None) -> None:
+        self.plan, self.store, self.limit = plan, store, limit
+        self.asked: set[Key] = set()
+        self._empty_rounds = [0] * len(plan.strata)
+
+    def next(self) -> list[SurveyEntry]:
+        """The entries of the next round, in the order of the source files, each read once a round. Empty: finished."""
+        batches = [self._batch(number, stratum) for number, stratum in enumerate(self.plan.strata)]
+        # Alternate between strata, so that a trial of a few questions covers all of them.
+        entries = [entry for row in zip_longest(*batches) for entry in row if entry is not None]
+        if self.limit is not None:
+            entries = entries[: max(0, self.limit - len(self.asked))]
+        self.asked.update(map(key_of, entries))
+        return sorted(entries, key=lambda entry: (entry.source, entry.number))
+
+    def _batch(self, number: int, stratum: Stratum) -> list[SurveyEntry]:
+        """The entries that a stratum still lacks, doubled after each round in which none was made.
+
+        A round costs one pass over the source file, hence the doubling. Questions made beyond the quota replace later
+        rejections.
+        """
+        missing = self._unmade(chosen(stratum, self.store))
+        if not missing:
+            return []
+        tried = [entry for entry in stratum.entries if key_of(entry) in self.asked]
+        none_made = bool(tried) and len(self._unmade(tried)) == len(tried)
+        self._empty_rounds[number] = min(self._empty_rounds[number] + 1, _MOST_DOUBLINGS) if none_made else 0
+        more = len(missing) * (2 ** self._empty_rounds[number] - 1)
+        return [e for e in self._unmade(chosen(stratum, self.store, more)) if key_of(e) not in self.asked]
+
+    def _unmade(self, entries: Iterable[SurveyEntry]) -> list[SurveyEntry]:
+        return [entry for entry in entries if self.store.status(*key_of(entry)) != "made"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +164,9 @@ class _BuildRun:
     def _keep(self, outcome: Outcome) -> None:
         row = None
         if isinstance(outcome, AcceptedQuestion):
-            row = self._row(outcome)
+            split = self._splits[outcome.question.source]
+            maker, job = self.job.maker.label, self.job
+            row = row_of(outcome, seed=job.seed, maker=maker, kind=job.kind, split=split)
             # Third-party makers are not trusted: a row that could not be imported becomes a rejection.
             if fault := row_fault(row, outcome.distractors):
                 outcome, row = _not_importable(outcome, fault), None
@@ -135,26 +178,19 @@ class _BuildRun:
         if time.monotonic() - self._account_at > _ACCOUNT_S:
             self._account_at = time.monotonic()
             self.store.save_account(self.job.maker.account())
-        self._show(line["status"] == "made")
-
-    def _row(self, accepted: AcceptedQuestion) -> dict[str, Any]:
-        split = self._splits[accepted.question.source]
-        return row_of(accepted, seed=self.job.seed, maker=self.job.maker.label, kind=self.job.kind, split=split)
-
-    def _show(self, made: bool) -> None:
         if not self.bar.disable:
             account = self.job.maker.account()
-            shown = {
-                "rejected": self._rejected, "failed": self._passing,
-                "tokens": account.get("prompt_tokens", 0) + account.get("completion_tokens", 0),
-            }  # fmt: skip
+            tokens = account.get("prompt_tokens", 0) + account.get("completion_tokens", 0)
+            shown = {"rejected": self._rejected, "failed": self._passing, "tokens": tokens}
             self.bar.set_postfix({name: n for name, n in shown.items() if n}, refresh=False)
-        self.bar.update(made)
+        self.bar.update(line["status"] == "made")
 
     def close(self) -> McqBuildResult:
         self._drain()
-        self.store.save_account(self.job.maker.account())
-        return finish(self.job, self.store)
+        job, maker = self.job, self.job.maker
+        self.store.save_account(maker.account())
+        facts = {"seed": job.seed, "maker": maker.label, "sources": list(job.survey.sources)}
+        return finish(self.store, job.plan, job.kind, maker.describe(), facts)
 
     def stop(self) -> None:
         """Wait for the writer thread, so that nothing is written to a closed store."""
@@ -203,14 +239,9 @@ def _no_images(first: RejectedQuestion, number: int) -> Ad2Error:
 
 def _not_importable(accepted: AcceptedQuestion, fault: str) -> RejectedQuestion:
     return RejectedQuestion(
-        question=accepted.question,
-        reason="not_importable",
-        detail=fault,
-        passing=False,
-        rounds=accepted.rounds,
-        exchanges=accepted.exchanges,
+        accepted.question, "not_importable", fault, rounds=accepted.rounds, exchanges=accepted.exchanges,
         notes=accepted.notes,
-    )
+    )  # fmt: skip
 
 
 def _line(outcome: Outcome, row: dict[str, Any] | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Quality check of a set of multiple-choice questions: faulty rows, duplicates, biases, ratings.
 
-The measures are in biases.py, attacks.py, text_only.py and rating.py. `check` returns a JSON-able report, schema
+The measures are in biases.py and model_checks.py. `check` returns a JSON-able report, schema
 "ad2-mcq-check/2":
 
     {"schema", "data": {"name", "split", "sha256", "n", "invalid", "invalid_rows", "not_multiple_choice"},
@@ -34,10 +34,10 @@ from lmms_eval_ad2.data.releases import find_release
 from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
 from lmms_eval_ad2.data.releases.base import BadRow, Item
 from lmms_eval_ad2.mcq import biases
-from lmms_eval_ad2.mcq.attacks import ATTACKS, attacks
 from lmms_eval_ad2.mcq.base import OpenQuestion
-from lmms_eval_ad2.mcq.chance import ALPHA
-from lmms_eval_ad2.mcq.faults import FAULTS, fault, normal, repeats
+from lmms_eval_ad2.mcq.biases import ALPHA, ATTACKS, attacks
+from lmms_eval_ad2.mcq.faults import FAULTS, fault, repeats
+from lmms_eval_ad2.mcq.wording import normal
 
 SCHEMA = "ad2-mcq-check/2"
 RATIO = 1.25  # warn if the right option is longer or shorter than the wrong ones by more than this factor
@@ -81,22 +81,17 @@ def read(source: str, *, split: str | None = None, images: Path | None = None) -
         opened = find_release("autodrive_qa").open(path, split=split, images=images, options={})
         found = QuestionSet(path.name, opened.split, opened.image_root)
         found.take(opened.records())
+    elif "/" in source or path.suffix:
+        raise Ad2Error(f"no such file: {source}")
     else:
-        found = _imported(source, split, images)
+        splits = splits_of(source)
+        if split is None and len(splits) > 1:
+            raise Ad2Error(f"{source} has several splits: name one with --split ({', '.join(splits)})")
+        dataset = open_dataset(source, split or (splits[0] if splits else "test"))
+        found = QuestionSet(source, dataset.split, images or dataset.image_root, dataset.sha256)
+        found.take(dataset.records())
     if not found.records and not found.invalid:
         raise Ad2Error(f"{source}: no multiple-choice question in it ({found.other} records of other forms)")
-    return found
-
-
-def _imported(name: str, split: str | None, images: Path | None) -> QuestionSet:
-    if "/" in name or Path(name).suffix:
-        raise Ad2Error(f"no such file: {name}")
-    splits = splits_of(name)
-    if split is None and len(splits) > 1:
-        raise Ad2Error(f"{name} has several splits: name one with --split ({', '.join(splits)})")
-    dataset = open_dataset(name, split or (splits[0] if splits else "test"))
-    found = QuestionSet(name, dataset.split, images or dataset.image_root, dataset.sha256)
-    found.take(dataset.records())
     return found
 
 
@@ -136,15 +131,8 @@ def as_question(record: Record, image_root: Path) -> OpenQuestion:
     written = record.answer.get("en")
     meta = {**record.meta, "references": [written]} if written else dict(record.meta)
     source = str(record.meta.get("source", record.benchmark))
-    return OpenQuestion(
-        id=record.id,
-        record=replace(record, meta=meta),
-        source=source,
-        task=record.task,
-        subtask=record.subtask,
-        answer=_right(record),
-        image_root=image_root,
-    )
+    question = replace(record, meta=meta)
+    return OpenQuestion(record.id, question, source, record.task, record.subtask, _right(record), image_root)
 
 
 def duplicate_questions(records: Iterable[Record]) -> list[dict[str, Any]]:
@@ -197,16 +185,12 @@ def find_faults(questions: QuestionSet, *, progress: bool = True) -> dict[str, A
 
 def _stored(records: Sequence[Record]) -> dict[str, Any]:
     """The evaluator's ratings stored by the build, if it had an evaluator."""
-    ratings = {task: [rating for r in part for rating in _rating(r)] for task, part in by_task(records).items()}
+    values = {task: [r.meta.get("correctness") for r in part] for task, part in by_task(records).items()}
+    ratings = {task: [value for value in part if is_whole(value, 1, 5)] for task, part in values.items()}
     return {
         "all": spread([rating for part in ratings.values() for rating in part]),
         "by_task": {task: spread(part) for task, part in ratings.items()},
     }
-
-
-def _rating(record: Record) -> list[int]:
-    value = record.meta.get("correctness")
-    return [value] if is_whole(value, 1, 5) else []
 
 
 def spread(ratings: Sequence[int]) -> dict[str, Any]:
@@ -246,7 +230,7 @@ def warnings(report: dict[str, Any]) -> list[str]:
 
 
 def comparison_text(comparison: dict[str, Any]) -> str:
-    """A ChanceComparison as text: "41.0 % (95 % 38.2 to 43.9, chance 25.0 %, p 1e-05)"."""
+    """A comparison with chance as text: "41.0 % (95 % 38.2 to 43.9, chance 25.0 %, p 1e-05)"."""
     accuracy, chance, low, high = (100 * x for x in (comparison["accuracy"], comparison["chance"], *comparison["ci"]))
     p_value = comparison["p_value"]
     return f"{accuracy:.1f} % (95 % {low:.1f} to {high:.1f}, chance {chance:.1f} %, p {p_value:.2g})"

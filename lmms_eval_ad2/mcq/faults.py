@@ -17,9 +17,16 @@ from functools import lru_cache
 
 from lmms_eval_ad2.data.drivelm_text import read_tags
 from lmms_eval_ad2.mcq.base import OpenQuestion
-from lmms_eval_ad2.mcq.wording import LIMIT, NormalisedStatement, after_verdict, normal, read, verdict, within
-
-__all__ = ["FAULTS", "fault", "normal"]
+from lmms_eval_ad2.mcq.wording import (
+    GENERAL,
+    LIMIT,
+    REVERSING,
+    NormalisedStatement,
+    after_verdict,
+    read,
+    verdict,
+    within,
+)
 
 # code -> meaning. The codes are stored in cards and reports and must not change.
 FAULTS: dict[str, str] = {
@@ -78,19 +85,6 @@ _ORDERED = re.compile(
     r"|then|afterwards?)\b",
     re.IGNORECASE,
 )
-# Words whose addition or removal may reverse a statement; entailment requires equal counts of each.
-_REVERSING = frozenset((
-    "not", "no", "none", "never", "neither", "nor", "without", "hardly", "barely", "rarely", "only", "almost", "nearly",
-    "very", "slightly", "partially", "too", "if", "unless", "until", "except", "before", "after", "or", "instead",
-    "than", "fast", "slowly", "slow", "first", "last", "few",
-))  # fmt: skip
-# Word -> more general words (hypernyms), as stems: true whenever the specific word is.
-_VEHICLE = frozenset(("vehicl", "road_user"))
-_GENERAL: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("car", "truck", "bus", "van", "suv", "sedan", "trailer", "motorcycl", "ego"), _VEHICLE),
-    **{"sedan": _VEHICLE | {"car"}, "suv": _VEHICLE | {"car"}},
-    **{"parked": frozenset(("stationary",)), "pedestrian": frozenset(("person", "peopl"))},
-}
 
 
 def fault(text: str, question: OpenQuestion, others: Sequence[str] = ()) -> str | None:
@@ -113,10 +107,10 @@ def fault(text: str, question: OpenQuestion, others: Sequence[str] = ()) -> str 
 
 
 def repeats(text: str, others: Sequence[str], question: OpenQuestion) -> bool:
-    """Whether `text` makes the same claim as one of `others`; "No." is the claim of "No, ..." without its reason."""
-    in_order = ordered(question)
+    """Compare the claim of `text` with those of `others`; "No." is the claim of "No, ..." without its reason."""
+    in_order = _is_ordered(question)
     return any(
-        same(text, other, in_order) or _only_verdict(text, other) or _only_verdict(other, text) for other in others
+        _same(text, other, in_order) or _only_verdict(text, other) or _only_verdict(other, text) for other in others
     )
 
 
@@ -125,7 +119,7 @@ def _only_verdict(text: str, other: str) -> bool:
 
 
 def denies(text: str, other: str) -> bool:
-    """Whether one text is the other with a negation added: "It is not moving." and "It is moving.".
+    """Return whether one text is the other with a negation added: "It is not moving." and "It is moving.".
 
     A verdict is not compared: the options of a yes-or-no question contradict each other.
     """
@@ -162,18 +156,18 @@ def _adds_to(answer: str, reference: str) -> bool:
     return bool(words) and len(read(answer).words) > len(words) and within(words, read(answer).words)
 
 
-def ordered(question: OpenQuestion) -> bool:
-    """Whether the order of the answer's parts matters: rankings, sequences, several questions in one."""
+def _is_ordered(question: OpenQuestion) -> bool:
     return _ordered(question.subtask, question.text, question.answer)
 
 
 @lru_cache(maxsize=512)  # asked for every option of a question
 def _ordered(subtask: str, text: str, answer: str) -> bool:
+    """Does the order of the answer's parts matter: rankings, sequences, several questions in one?"""
     return bool(_ORDERED.search(f"{subtask}\n{text[:LIMIT]}\n{answer[:LIMIT]}")) or text.count("?") > 1
 
 
-def same(text: str, other: str, in_order: bool) -> bool:
-    """Whether two options have the same meaning; unless `in_order`, parts of an enumeration may be in any order."""
+def _same(text: str, other: str, in_order: bool) -> bool:
+    """Equal meaning of two options; unless `in_order`, parts of an enumeration may be in any order."""
     left, right = read(text), read(other)
     if left.words == right.words:
         return True
@@ -215,14 +209,14 @@ def _truth_fault(text: str, answer: str, question: OpenQuestion) -> str | None:
         return _polar_fault(text, answer, question)
     if not statement.words or not truth.words:
         return None
-    in_order = ordered(question)
+    in_order = _is_ordered(question)
     if _entails(truth, statement, in_order):
         return "implied_by_answer"
     return "contains_answer" if _holds(statement, truth, in_order) else None
 
 
 def is_polar(question: str, answer: str, form: str = "") -> bool:
-    """Whether a question asks for yes or no, and its right option says so."""
+    """Return whether a question asks for yes or no, and its right option says so."""
     asked = form == "yesno" or (question.count("?") <= 1 and _YESNO_QUESTION.match(question))
     return bool(asked) and bool(verdict(answer))
 
@@ -236,15 +230,13 @@ def _polar_fault(text: str, answer: str, question: OpenQuestion) -> str | None:
     reason, right = after_verdict(text), after_verdict(answer)
     if not right:
         return "same_verdict"
-    return (
-        _truth_fault(reason, right, replace(question, record=replace(question.record, form="vqa")))
-        if reason
-        else "implied_by_answer"
-    )
+    if not reason:
+        return "implied_by_answer"
+    return _truth_fault(reason, right, replace(question, record=replace(question.record, form="vqa")))
 
 
 def _entails(truth: NormalisedStatement, statement: NormalisedStatement, in_order: bool) -> bool:
-    """Whether every part of `statement` equals or weakens a part of `truth`: "1 truck" of "1 truck and 1 bus"."""
+    """Check that every part of `statement` equals or weakens one of `truth`: "1 truck" of "1 truck and 1 bus"."""
     if in_order:
         # Only the beginning of a sequence is entailed; another choice or order of its parts is another answer.
         return len(statement.items) < len(truth.items) and truth.items[: len(statement.items)] == statement.items
@@ -252,7 +244,7 @@ def _entails(truth: NormalisedStatement, statement: NormalisedStatement, in_orde
 
 
 def _all_hold(parts: Sequence[_Part], holds: Callable[[_Part], bool], others: Sequence[_Part]) -> bool:
-    """Whether `holds` for each of `parts`; those contained in `others` word for word are not tested.
+    """Return whether `holds` for each of `parts`; those contained in `others` word for word are not tested.
 
     False if more than _PAIRS comparisons would be needed.
     """
@@ -261,16 +253,16 @@ def _all_hold(parts: Sequence[_Part], holds: Callable[[_Part], bool], others: Se
 
 
 def _weakens(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Whether `part` weakens `whole`: words left out or more general, as "1 car moving" of "1 white sedan moving"."""
+    """Check that `part` weakens `whole`: words left out or generalised, as "1 car moving" of "1 white sedan moving"."""
     reversing = _reversing(whole)
     without_only = [word for word in reversing if word != "only"]  # "only one" entails "one"
     if _reversing(part) not in (without_only, reversing):
         return False
-    return _numbers(part) in ([], _numbers(whole)) and within(part, whole, _GENERAL)
+    return _numbers(part) in ([], _numbers(whole)) and within(part, whole, GENERAL)
 
 
 def _holds(statement: NormalisedStatement, truth: NormalisedStatement, in_order: bool) -> bool:
-    """Whether `statement` contains all of `truth`, without words that reverse it, or as an alternative ("2 or 3")."""
+    """Check that `statement` contains all of `truth`, without reversing words, or as an alternative ("2 or 3")."""
     if "or" in statement.words:
         return within(truth.words, statement.words)
     if len(truth.words) == 1:
@@ -283,7 +275,7 @@ def _holds(statement: NormalisedStatement, truth: NormalisedStatement, in_order:
 
 
 def _extends(whole: Sequence[str], part: Sequence[str]) -> bool:
-    """Whether `whole` is `part` with words added: "1 white car moving" of "1 car moving"."""
+    """Return whether `whole` is `part` with words added: "1 white car moving" of "1 car moving"."""
     return _reversing(whole) == _reversing(part) and _numbers(whole) == _numbers(part) and within(part, whole)
 
 
@@ -296,7 +288,7 @@ def _holds_word(statement: NormalisedStatement, word: str) -> bool:
 
 
 def _reversing(words: Sequence[str]) -> list[str]:
-    return sorted([word for word in words if word in _REVERSING])
+    return sorted([word for word in words if word in REVERSING])
 
 
 def _numbers(words: Sequence[str]) -> list[str]:

@@ -1,26 +1,31 @@
-"""Output files of a build: questions.jsonl, rejected.jsonl and the card, derived from the journal."""
+"""Output files of a build, derived from the journal: questions.jsonl, rejected.jsonl and the card (card.json)."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.data.releases.autodrive_qa import record_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.mcq.card import CardCounts, card, markdown
-from lmms_eval_ad2.mcq.scheduling import chosen, key_of
+from lmms_eval_ad2.mcq.question_plan import QuestionPlan, Stratum
+from lmms_eval_ad2.mcq.sources import SurveyEntry
 from lmms_eval_ad2.mcq.store import Key, QuestionStore, write_lines
-from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
-
-if TYPE_CHECKING:
-    from lmms_eval_ad2.mcq.build import McqBuildJob
+from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.files import atomic_write_json
 
 SPLIT = "test"
+SCHEMA = "ad2-mcq-card/1"
+STATEMENT = (
+    "A reconstruction. The questions of AutoDrive-QA were never released; these were made from its public sources by "
+    "the published recipe, with our own prompts or rules. Figures on them are not the paper's figures."
+)
+_COUNTED = ("source", "task", "cell", "subtask", "category", "position", "correctness", "rounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,35 +47,80 @@ class McqBuildResult:
         return sum(self.card["unfinished"].values())
 
 
-def finish(job: McqBuildJob, store: QuestionStore) -> McqBuildResult:
-    """Write the output files from the journal, in the order given in store.py."""
-    taken = [key_of(entry) for stratum in job.plan.strata for entry in chosen(stratum, store)]
+class CardCounts:
+    """Running counts over rows of `ad2 data schema autodrive_qa`."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._counts: dict[str, Counter[str]] = {name: Counter() for name in _COUNTED}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        self.n += 1
+        meta = row.get("meta") or {}
+        counts = self._counts
+        counts["source"][row["source"]] += 1
+        counts["task"][row["task"]] += 1
+        counts["cell"][f"{row['source']}/{row['task']}"] += 1
+        counts["subtask"][f"{row['task']}/{row['subtask']}"] += 1
+        counts["position"][row["answer"]] += 1
+        counts["category"].update(o["kind"] for o in row["options"] if o["kind"] != "correct")
+        if meta.get("correctness") is not None:
+            counts["correctness"][str(meta["correctness"])] += 1
+        counts["rounds"][str(meta.get("rounds", 0))] += 1
+
+    def facts(self) -> dict[str, Any]:
+        """Counts by name, and "n" and "correctness_mean" (1 to 5; None without ratings).
+
+        {"source": {...}, "task", "cell" ("drivelm/planning"), "subtask" ("planning/goal action"), "category" (of the
+        distractors), "position" (letter of the right option), "correctness", "rounds"}
+        """
+        ratings = self._counts["correctness"]
+        mean = sum(int(rating) * n for rating, n in ratings.items()) / ratings.total() if ratings else None
+        counted = {name: dict(sorted(counter.items())) for name, counter in self._counts.items()}
+        return {"n": self.n, **counted, "correctness_mean": None if mean is None else round(mean, 4)}
+
+
+def key_of(entry: SurveyEntry) -> Key:
+    return entry.source, entry.id
+
+
+def chosen(stratum: Stratum, store: QuestionStore, more: int = 0) -> list[SurveyEntry]:
+    """The first `quota` + `more` entries of a stratum that were not rejected."""
+    valid = (entry for entry in stratum.entries if store.status(*key_of(entry)) != "rejected")
+    return list(islice(valid, stratum.quota + more))
+
+
+def finish(
+    store: QuestionStore, plan: QuestionPlan, kind: str, settings: Mapping[str, Any], facts: Mapping[str, Any]
+) -> McqBuildResult:
+    """Write the output files from the journal, in the order given in store.py.
+
+    kind: of the distractors. settings: DistractorMaker.describe(). facts: "seed", "maker" (its label) and "sources"
+    (SourceSurvey.sources) of the card.
+    """
+    out = store.folder
+    taken = [key_of(entry) for stratum in plan.strata for entry in chosen(stratum, store)]
     made = [key for key in taken if store.status(*key) == "made"]
     counts, notes = CardCounts(), Counter[str]()
-    digest = write_lines(job.out / "questions.jsonl", _rows(store, made, counts, notes))
+    digest = write_lines(out / "questions.jsonl", _rows(store, made, counts, notes))
     reasons = {"rejected": Counter[str](), "passing": Counter[str]()}
-    write_lines(job.out / "rejected.jsonl", _rejections(store, job, set(taken), reasons, notes))
-    all_questions = job.plan.asked is None and not job.plan.mix and not job.plan.tasks  # then there is no reserve
-    short = [] if all_questions else _short(job, store)
-    settings = job.maker.describe()
-    card_data = card({
-        "name": dataset_name(job.kind), "split": SPLIT, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "file": {"name": "questions.jsonl", "sha256": digest}, "seed": job.seed, "kind": job.kind,
-        "maker": job.maker.label, "evaluator": (settings.get("evaluator") or {}).get("model"), "settings": settings,
-        "counts": counts.facts(), "sources": job.survey.facts()["sources"], "plan": job.plan.facts(),
-        "rejected": dict(sorted(reasons["rejected"].items())), "unfinished": dict(sorted(reasons["passing"].items())),
-        "notes": dict(sorted(notes.items())), "short": short, "account": summed(store.accounts),
-    })  # fmt: skip
-    atomic_write_json(job.out / "card.json", card_data, errors="backslashreplace")
-    with atomic_write(job.out / "card.md", errors="backslashreplace") as handle:
-        handle.write(markdown(card_data))
+    write_lines(out / "rejected.jsonl", _rejections(store, plan.strata, set(taken), reasons, notes))
+    all_questions = plan.asked is None and not plan.mix and not plan.tasks  # then there is no reserve
+    short = [] if all_questions else _short(store, plan.strata)
+    card = {
+        "schema": SCHEMA, "statement": STATEMENT, "version": code_label(),
+        # The name under which the tasks expect a set: "autodrive_qa", "autodrive_qa_naive", ...
+        "name": "autodrive_qa" if kind == "all" else f"autodrive_qa_{kind}", "split": SPLIT,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "file": {"name": "questions.jsonl", "sha256": digest}, "kind": kind, **facts,
+        "evaluator": (settings.get("evaluator") or {}).get("model"), "settings": dict(settings),
+        "counts": counts.facts(), "plan": plan.facts(), "rejected": dict(sorted(reasons["rejected"].items())),
+        "unfinished": dict(sorted(reasons["passing"].items())), "notes": dict(sorted(notes.items())), "short": short,
+        "account": summed(store.accounts),
+    }  # fmt: skip
+    atomic_write_json(out / "card.json", card, errors="backslashreplace")
     left = sum(store.status(*key) is None for key in taken)
-    return McqBuildResult(job.out / "questions.jsonl", card_data, left, short)
-
-
-def dataset_name(kind: str) -> str:
-    """The dataset name under which the tasks expect a set ("autodrive_qa", "autodrive_qa_naive", ...)."""
-    return "autodrive_qa" if kind == "all" else f"autodrive_qa_{kind}"
+    return McqBuildResult(out / "questions.jsonl", card, left, short)
 
 
 def _rows(
@@ -89,24 +139,24 @@ def _rows(
 
 
 def _rejections(
-    store: QuestionStore, job: McqBuildJob, taken: Set[Key], reasons: Mapping[str, Counter[str]], notes: Counter[str]
-) -> Iterator[dict[str, Any]]:
+    store: QuestionStore, strata: Sequence[Stratum], taken: set[Key], reasons: Mapping[str, Counter[str]],
+    notes: Counter[str],
+) -> Iterator[dict[str, Any]]:  # fmt: skip
     """Journal lines of rejected and failed questions, in the order of the plan: equal builds write equal files.
 
     A question of the reserve that failed with the endpoint and is no longer needed is left out; it is not retried.
     """
-    for stratum in job.plan.strata:
-        keys = [key_of(entry) for entry in stratum.entries]
-        kept = [k for k in keys if store.status(*k) == "rejected" or (store.status(*k) == "passing" and k in taken)]
-        for line in store.lines(kept):
-            reasons[line["status"]][line["reason"]] += 1
-            notes.update(line["notes"])
-            yield line
+    keys = [key_of(entry) for stratum in strata for entry in stratum.entries]
+    kept = [k for k in keys if store.status(*k) == "rejected" or (store.status(*k) == "passing" and k in taken)]
+    for line in store.lines(kept):
+        reasons[line["status"]][line["reason"]] += 1
+        notes.update(line["notes"])
+        yield line
 
 
-def _short(job: McqBuildJob, store: QuestionStore) -> list[dict[str, Any]]:
+def _short(store: QuestionStore, strata: Sequence[Stratum]) -> list[dict[str, Any]]:
     found = []
-    for stratum in job.plan.strata:
+    for stratum in strata:
         made = len(chosen(stratum, store))
         if made < stratum.quota:
             where = {"source": stratum.source, "task": stratum.task, "subtask": stratum.subtask}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
@@ -16,18 +15,10 @@ from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 
-@dataclass(frozen=True, slots=True)
-class SceneSplit:
-    """The two files and the numbers in each: (questions, scenes)."""
-
-    train: Path
-    test: Path
-    n_train: tuple[int, int]
-    n_test: tuple[int, int]
-
-
-def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> SceneSplit:
+def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> dict[Path, tuple[int, int]]:
     """Write FOLDER/train.jsonl and FOLDER/test.jsonl; lines and their order are unchanged.
+
+    Returns the two paths with the numbers of questions and of scenes in each.
 
     test: share of the questions, approximated by whole scenes; the same seed selects the same scenes. Raises Ad2Error
     for a share outside 0 to 1 or a set of fewer than two scenes, DataError for a line that is not a question.
@@ -51,8 +42,7 @@ def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> SceneSpl
     for path, wanted in zip(paths, (False, True), strict=True):
         with atomic_write(path) as file:
             file.writelines(f"{line}\n" for i, line in enumerate(lines) if line.strip() and (i in held) == wanted)
-    counts = (total - len(held), len(scenes) - len(chosen)), (len(held), len(chosen))
-    return SceneSplit(*paths, *counts)
+    return {paths[0]: (total - len(held), len(scenes) - len(chosen)), paths[1]: (len(held), len(chosen))}
 
 
 def _chosen(scenes: dict[str, list[int]], wanted: float, seed: int) -> set[str]:

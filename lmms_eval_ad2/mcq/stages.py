@@ -1,14 +1,27 @@
-"""The stages of one question: proposers, reviewer, refiner, selector, evaluator, and repair of ambiguous sets."""
+"""The stages of one question: proposers, reviewer, refiner, selector, evaluator, and repair of ambiguous sets.
+
+Each role's request is repeated with the fault of the last reply until a reply is usable (bounded).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
+from pydantic import BaseModel
+
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
+from lmms_eval_ad2.llm.cache import key_of
+from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
+from lmms_eval_ad2.llm.data_url_image import DataUrlImage
+from lmms_eval_ad2.llm.model import LanguageModel, json_schema
+from lmms_eval_ad2.llm.request_body import EncodedJson
+from lmms_eval_ad2.llm.session import EndpointSession
 from lmms_eval_ad2.mcq import replies
 from lmms_eval_ad2.mcq.base import (
     NO_PROPOSALS,
@@ -18,12 +31,111 @@ from lmms_eval_ad2.mcq.base import (
     OpenQuestion,
     Outcome,
     RejectedQuestion,
+    RoleExchange,
 )
-from lmms_eval_ad2.mcq.faults import LETTER_OR_DIGIT, fault, normal, references
-from lmms_eval_ad2.mcq.role_requester import NoUsableReply, RoleRequester
+from lmms_eval_ad2.mcq.faults import LETTER_OR_DIGIT, fault, references
+from lmms_eval_ad2.mcq.replies import LONGEST_REPLY, REFUSED, SCHEMA_NAMES, ReplyFault, schema_of
+from lmms_eval_ad2.mcq.role_prompts import QuestionPrompts, RolePrompt
+from lmms_eval_ad2.mcq.wording import normal
 
 T = TypeVar("T")
+MOST_FORMLESS = 8  # questions in a row without a reply in JSON, after which no further one is asked
+_SHOWN = 120  # characters of a reply in a message
 _ALONE_FACTOR = 2  # proposals of a single category, times n: there are no other categories to choose from
+
+
+def never_json(label: str, reply: str, then: str) -> Ad2Error:
+    """The error that ends a command after MOST_FORMLESS questions in a row; `then`: what becomes of them."""
+    shown = " ".join(reply.split())[:_SHOWN]
+    return Ad2Error(
+        f"{label}: no reply to {MOST_FORMLESS} questions in a row is JSON, e.g. '{shown}': use a model or a server "
+        f"that replies in JSON as requested; {then}"
+    )
+
+
+class NoEndpointReply(Exception):
+    """The endpoint failed to reply."""
+
+    def __init__(self, failure: RequestFailure) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
+
+
+class NoUsableReply(Exception):
+    """No usable reply from a role. `code` and `detail` describe the fault of the last reply, `reply`."""
+
+    def __init__(self, role: str, code: str, detail: str, reply: str) -> None:
+        super().__init__(f"{role}: {code}")
+        self.role, self.code, self.detail, self.reply = role, code, detail, reply
+
+
+@dataclass(slots=True)
+class RoleRequester:
+    """Requests of one question. `exchanges` is its transcript; `notes` counts the faults of its replies."""
+
+    model: LanguageModel
+    session: EndpointSession
+    prompts: QuestionPrompts
+    images: Sequence[DataUrlImage]
+    repairs: int
+    exchanges: list[RoleExchange] = field(default_factory=list)
+    notes: Counter[str] = field(default_factory=Counter)
+
+    async def request(self, prompt: RolePrompt, shape: type[BaseModel], read: Callable[[ChatReply], T]) -> T:
+        """Result of `read` for the first reply that it accepts, that is, for which it does not raise ReplyFault.
+
+        Raises NoEndpointReply if the endpoint fails, and NoUsableReply after `repairs` further requests.
+        """
+        for left in range(self.repairs, -1, -1):
+            outcome, value = await self._once(prompt, shape, read)
+            self._record(prompt, outcome, value)
+            if isinstance(outcome, RequestFailure):
+                raise NoEndpointReply(outcome)
+            if not isinstance(value, ReplyFault):
+                return cast(T, value)
+            self.notes[f"reply_{value.code}"] += 1
+            if not left or value.code == REFUSED:
+                raise NoUsableReply(prompt.role, value.code, value.message, outcome.text)
+            prompt = prompt.after(outcome.text, self.prompts.complaint(value.message))
+        raise AssertionError("unreachable")
+
+    async def _once(
+        self, prompt: RolePrompt, shape: type[BaseModel], read: Callable[[ChatReply], T]
+    ) -> tuple[ChatReply | RequestFailure, T | ReplyFault | None]:
+        """The reply and the result of `read`, which is called once although both the cache and the caller need it."""
+        seen: dict[ChatReply, T | ReplyFault] = {}
+
+        def read_once(reply: ChatReply) -> T | ReplyFault:
+            if reply not in seen:
+                try:
+                    seen[reply] = read(reply)
+                except ReplyFault as fault:
+                    seen[reply] = fault
+            return seen[reply]
+
+        form = _form(shape)
+        key = key_of(self.model.payload(prompt.outline(self.images), form))
+        outcome = await self.session.ask(
+            lambda: self.model.payload(prompt.messages(self.images), form),
+            key=key, accept=lambda reply: not isinstance(read_once(reply), ReplyFault),
+        )  # fmt: skip
+        return outcome, read_once(outcome) if isinstance(outcome, ChatReply) else None
+
+    def _record(self, prompt: RolePrompt, outcome: ChatReply | RequestFailure, value: object) -> None:
+        if isinstance(outcome, RequestFailure):
+            exchange = RoleExchange(prompt.role, prompt.latest, outcome.detail, fault=outcome.reason)
+        else:
+            fault = value.code if isinstance(value, ReplyFault) else ""
+            tokens = (outcome.prompt_tokens, outcome.completion_tokens)
+            text = outcome.text[:LONGEST_REPLY]  # longer replies are refused unread
+            exchange = RoleExchange(prompt.role, prompt.latest, text, fault, outcome.cached, *tokens)
+        self.exchanges.append(exchange)
+
+
+@functools.cache
+def _form(shape: type[BaseModel]) -> EncodedJson:
+    """The requested form of a reply."""
+    return json_schema(SCHEMA_NAMES[shape], schema_of(shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,26 +295,16 @@ class QuestionPipeline:
 
     def _made(self, chosen: Sequence[Distractor], correctness: int) -> AcceptedQuestion:
         return AcceptedQuestion(
-            question=self.question,
-            distractors=tuple(chosen),
-            correctness=correctness,
-            rounds=self.rounds,
-            pool=tuple(self.pool),
-            exchanges=tuple(self.maker.exchanges),
-            notes=dict(self.notes),
-        )
+            self.question, tuple(chosen), correctness=correctness, rounds=self.rounds, pool=tuple(self.pool),
+            exchanges=tuple(self.maker.exchanges), notes=dict(self.notes),
+        )  # fmt: skip
 
     def rejected(self, reason: str, detail: str = "", passing: bool = False) -> RejectedQuestion:
         """The outcome of a question that is given up."""
         return RejectedQuestion(
-            question=self.question,
-            reason=reason,
-            detail=detail,
-            passing=passing,
-            rounds=self.rounds,
-            exchanges=tuple(self.maker.exchanges),
-            notes=dict(self.notes),
-        )
+            self.question, reason, detail, passing=passing, rounds=self.rounds,
+            exchanges=tuple(self.maker.exchanges), notes=dict(self.notes),
+        )  # fmt: skip
 
 
 def _rewritten(old: Distractor, new: replies.Numbered) -> Distractor:

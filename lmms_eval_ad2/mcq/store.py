@@ -12,7 +12,7 @@
     Derived from the journal at the end of every start, in this order, each written atomically:
     OUT/questions.jsonl      rows of `ad2 data schema autodrive_qa`, in the plan's order
     OUT/rejected.jsonl       rejected questions, with their reasons
-    OUT/card.json, OUT/card.md
+    OUT/card.json            contents, sources, settings, and what was left out
 
 A "start" is one run of the command. The transcript of a question is written before its line, so that a line implies a
 transcript. Lines are passed to the operating system at once (kill -9 loses none) and reach the disk within SYNC_S, see
@@ -167,21 +167,19 @@ def _digest(name: str) -> str:
 
 
 def _entry(content: bytes) -> dict[str, Any]:
+    """A line of the journal, with checks of the fields that output_files.py reads; it checks the rows itself."""
     entry = parse_object(content)
-    if not (_is_account(entry) if "start" in entry else _is_outcome(entry)):
+    if "start" in entry:
+        valid = type(entry["start"]) is int and 1 <= entry["start"] <= _MOST_STARTS
+        valid = valid and isinstance(entry["account"], dict)
+    else:
+        valid = entry["status"] in STATUSES and all(isinstance(entry[key], str) for key in ("source", "id"))
+        valid = valid and all(type(count) is int for count in dict(entry["notes"]).values())
+        made = entry["status"] == "made"
+        valid = valid and (isinstance(entry["row"], dict) if made else isinstance(entry["reason"], str))
+    if not valid:
         raise ValueError("a field is missing or of the wrong type")
     return entry
-
-
-def _is_account(line: Mapping[str, Any]) -> bool:
-    return type(line["start"]) is int and 1 <= line["start"] <= _MOST_STARTS and isinstance(line["account"], dict)
-
-
-def _is_outcome(line: Mapping[str, Any]) -> bool:
-    """Check the fields that output_files.py reads; it also checks that rows can be imported."""
-    valid = line["status"] in STATUSES and all(isinstance(line[key], str) for key in ("source", "id"))
-    valid = valid and all(type(count) is int for count in dict(line["notes"]).values())
-    return valid and (isinstance(line["row"], dict) if line["status"] == "made" else isinstance(line["reason"], str))
 
 
 def _check_settings(folder: Path, settings: Mapping[str, Any], begun: bool) -> None:

@@ -72,24 +72,16 @@ def answer_text(record: Record) -> str:
 
 def _subtask(record: Record, question: str) -> str | None:
     if record.benchmark == "drivelm":
-        return _drivelm(record.task, question)
+        form = next((name for pattern, name in _DRIVELM if pattern.match(question)), None)
+        task = "planning" if record.task == "behavior" else record.task
+        found = form or _by_words(question, SUBTASKS.get(task))
+        return found or ("free-form comment" if task == "planning" else None)
     if record.benchmark == "nuscenes_qa":
         # The comparison questions of the release are about status ("the same status as ...").
         about_status = record.subtask == "status" or (record.subtask == "comparison" and "status" in question)
         return "motion state" if about_status else "surrounding objects"
     task, subtask = _name(record.task), _name(record.subtask)
-    if TASK_OF.get(subtask) == task:
-        return subtask
-    return _by_words(question, SUBTASKS.get(task))
-
-
-def _drivelm(layer: str, question: str) -> str | None:
-    form = next((name for pattern, name in _DRIVELM if pattern.match(question)), None)
-    if form:
-        return form
-    task = "planning" if layer == "behavior" else layer
-    found = _by_words(question, SUBTASKS.get(task))
-    return found or ("free-form comment" if task == "planning" else None)
+    return subtask if TASK_OF.get(subtask) == task else _by_words(question, SUBTASKS.get(task))
 
 
 def _by_words(question: str, among: Iterable[str] | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Normal form of short driving statements, for comparing options by meaning rather than by wording.
+"""Normal form of short driving statements, for comparing options by meaning rather than by wording (wording.yaml).
 
 Ignored are case, punctuation, articles, "1" or "one", plural s, "-ing", "the ego car" or "the ego vehicle", blanks in
 object tags, and the difference between a few synonymous phrases. Directions ("front left"), object tags and brackets
@@ -8,9 +8,12 @@ are one word. This applies to English; other languages are compared word for wor
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import resources
+
+import yaml
 
 from lmms_eval_ad2.parsing.normalise import plain
 
@@ -21,30 +24,11 @@ _ONES = (
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
 )  # fmt: skip
 _TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60}
-_NUMBERS = {word: number for number, word in enumerate(_ONES)} | _TENS
+_NUMBER_WORDS = {word: number for number, word in enumerate(_ONES)} | _TENS
 _TWO_WORDS = re.compile(rf"\b({'|'.join(_TENS)})[- ]({'|'.join(_ONES[1:10])})\b")
 
-# (phrases with the same meaning, replacement); longer phrases first. Word boundaries are added on both sides.
-_PHRASES: tuple[tuple[str, str], ...] = (
-    (r"(?:our|the|this) own (?:car|vehicle)|(?:the )?ego(?:[- ](?:car|vehicle))|our (?:car|vehicle)"
-     r"|(?:the )?self[- ]driving (?:car|vehicle)", "ego"),
-    (r"in front of|ahead of", "to the front of"),
-    (r"(?<!on the )(?<!to the )behind", "to the back of"),
-    (r"(?:is |are )?not moving|standing still|at a standstill|(?:keep |remain |stay )stationary|motionless",
-     "stationary"),
-    (r"(?:keep(?:s|ing)? |continue(?:s|d)? |continuing )?(?:to )?(?:go|going|goes|drive|driving|move|moving|proceed)"
-     r"(?:ing)? (?:straight(?: ahead)?|ahead|forward)", "go straight"),
-    (r"speed(?:s|ing)? up", "accelerate"),
-    (r"slow(?:s|ing)? down", "decelerate"),
-    (r"no (?:objects?|one|body|thing)|nothing|nobody|none of them", "none"),
-    (r"there (?:is|are|'s)", ""),
-    (r"cannot", "can not"),
-    (r"(?:for|of) (?:taking )?this action", ""),
-    # DriveLM's "which has a high probability", "and the probability is high", "high probability".
-    (r"(?:which has |with )?(?:an? )?(high|medium|low) probability|(?:the )?probability +(?:is )?(high|medium|low)",
-     r", @probability_\1\2 "),
-    (r"(?:the )?reason +(?:is|being)(?: that| because)?|because", ", because"),
-)  # fmt: skip
+_WORDING = yaml.safe_load(resources.files(__package__).joinpath("wording.yaml").read_text("utf-8"))
+_PHRASES: Sequence[Sequence[str]] = _WORDING["phrases"]
 _SYNONYMS = tuple((re.compile(rf"(?<![\w-])(?:{phrase})(?![\w-])"), f" {meaning} ") for phrase, meaning in _PHRASES)
 # Most options contain none of them: one search instead of a dozen.
 _ANY_PHRASE = re.compile(rf"(?<![\w-])(?:{'|'.join(f'(?:{phrase})' for phrase, _ in _PHRASES)})(?![\w-])")
@@ -60,16 +44,13 @@ _TOKEN = re.compile(
     rf"<[^<>\n]{{1,80}}>|\([^()\n]{{1,400}}\)|\[[^\[\]\n]{{1,400}}\]|{_NUMBER}(?:st|nd|rd|th)?\b|\w+(?:[_'-]\w+)*|[,.;:!?]"
 )
 _VERDICT = re.compile(r"\W{0,3}(yes|no)\b(?! (?:entry|parking|stopping|turning|such)\b)(?=\W|\Z)", re.IGNORECASE)
-_GAP = re.compile(r"\s+")
 _ARTICLES = frozenset(("a", "an", "the"))
 _SEPARATORS = frozenset((",", ".", ";", ":", "!", "?", "and", "but", "while", "plus", "then"))
 _BE = frozenset(("is", "are", "was", "were", "be", "been", "being", "am"))
-_SPELLINGS = {"grey": "gray", "automobile": "car", "rear": "back", "lorry": "truck"}
-# Words that stemming would corrupt or merge with another word.
-_KEEP = frozenset((
-    "bus", "gas", "this", "always", "perhaps", "across", "during", "something", "anything", "bring", "string",
-    "none", "before", "various", "previous", "dangerous", "obvious", "continuous", "towards", "chassis",
-))  # fmt: skip
+_SPELLINGS: Mapping[str, str] = _WORDING["spellings"]
+_NOT_STEMMED = frozenset(_WORDING["not_stemmed"])
+REVERSING = frozenset(_WORDING["reversing"])
+GENERAL: Mapping[str, Sequence[str]] = _WORDING["general"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +59,6 @@ class NormalisedStatement:
 
     words: tuple[str, ...]
     items: tuple[tuple[str, ...], ...]
-
-    @property
-    def key(self) -> str:
-        return " ".join(self.words)
 
 
 @lru_cache(maxsize=8_192)  # each option is compared with all others of its question
@@ -97,14 +74,14 @@ def verdict(text: str) -> str:
 
 
 def after_verdict(text: str) -> str:
-    """What an option states after its verdict: "two cars." of "Yes, two cars."; "" if it is only a verdict."""
+    """The statement of an option after its verdict: "two cars." of "Yes, two cars."; "" if it is only a verdict."""
     found = _VERDICT.match(text)
     return text[found.end() :].strip(" ,.;:!-") if found and verdict(text) else ""
 
 
 def normal(text: str) -> str:
     """Normal form of `text`: equal for texts with the same meaning in the same order; "" if it has no words."""
-    return read(text).key
+    return " ".join(read(text).words)
 
 
 # Enough for the options of the paper's 15,400 questions, which `ad2 mcq check` reads several times.
@@ -114,7 +91,7 @@ def read(text: str) -> NormalisedStatement:
     folded = plain(text[:LIMIT]).casefold()
     for short, full in _NOT:
         folded = folded.replace(short, full)
-    folded = _TWO_WORDS.sub(lambda m: str(_NUMBERS[m[1]] + _NUMBERS[m[2]]), folded)
+    folded = _TWO_WORDS.sub(lambda m: str(_NUMBER_WORDS[m[1]] + _NUMBER_WORDS[m[2]]), folded)
     if _ANY_PHRASE.search(folded):
         for phrase, meaning in _SYNONYMS:
             folded = phrase.sub(meaning, folded)
@@ -137,9 +114,9 @@ def _direction(found: re.Match[str]) -> str:
 
 def _word(token: str) -> str:
     if token[0] in "<([":
-        return _GAP.sub("", token)
-    if token in _NUMBERS:
-        return str(_NUMBERS[token])
+        return "".join(token.split())
+    if token in _NUMBER_WORDS:
+        return str(_NUMBER_WORDS[token])
     if not token.isalpha() and _WHOLE_NUMBER.fullmatch(token):
         return f"{float(token):g}" if len(token) < 7 else token
     if token in _BE:
@@ -149,7 +126,7 @@ def _word(token: str) -> str:
 
 def _stem(word: str) -> str:
     """Light stemming: removes plural and third-person s, "-ing" and a final e. Tenses differ: parked is not parking."""
-    if word in _KEEP or not word.isascii() or len(word) <= 3:
+    if word in _NOT_STEMMED or not word.isascii() or len(word) <= 3:
         return word
     if word.endswith("ing") and len(word) > 5:
         base = word[:-3]
@@ -168,8 +145,8 @@ def _without_final_e(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-def within(part: Sequence[str], whole: Sequence[str], general: dict[str, frozenset[str]] | None = None) -> bool:
-    """Whether `part` is a subsequence of `whole`.
+def within(part: Sequence[str], whole: Sequence[str], general: Mapping[str, Sequence[str]] | None = None) -> bool:
+    """Return whether `part` is a subsequence of `whole`.
 
     general: word of `whole` -> more general words that match it in `part`.
     """

@@ -29,13 +29,7 @@ def questions(tmp_path: Path) -> Path:
 
 def test_the_report_has_all_sections(questions: Path, tmp_path: Path) -> None:
     done = run(BIN / "ad2", "mcq", "check", questions, "--out", tmp_path / "r.json", cwd=tmp_path)
-    for part in (
-        "24 questions",
-        "faults: none",
-        "choose longest %",
-        "right letters: A 6, B 6, C 6, D 6",
-        "warnings",
-    ):
+    for part in ("24 questions", "faults: none", "choose longest %", "right letters: A 6, B 6, C 6, D 6", "warnings"):
         assert part in done.stdout
     report = json.loads((tmp_path / "r.json").read_text("utf-8"))
     assert report["schema"] == "ad2-mcq-check/2" and report["text_only"] is None

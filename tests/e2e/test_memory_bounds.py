@@ -330,7 +330,7 @@ def test_replies_of_a_judge(
 
 LOAD = """
 from pathlib import Path
-from lmms_eval_ad2.annotate.marked_boxes import read_boxes
+from lmms_eval_ad2.annotate.blank_records import read_boxes
 from lmms_eval_ad2.cli import drivelm
 
 def work(reader, path):
@@ -367,10 +367,10 @@ def test_files_of_boxes_and_answers(
 
 PAGE = """
 import asyncio, json
-from lmms_eval_ad2.annotate import page_guard
+from lmms_eval_ad2.annotate import page_server
 
-BODY = b'{"a":[' + (b"[" * 60 + b"]" * 60 + b",") * (page_guard.MOST_VALUES // 61 - 1) + b'"'
-BODY += b"x" * (page_guard.MOST_BODY - len(BODY) - 3) + b'"]}'
+BODY = b'{"a":[' + (b"[" * 60 + b"]" * 60 + b",") * (page_server.MOST_VALUES // 61 - 1) + b'"'
+BODY += b"x" * (page_server.MOST_BODY - len(BODY) - 3) + b'"]}'
 
 async def request(number, everybody):
     parts = [{"type": "http.request", "body": BODY[i : i + 65536], "more_body": i + 65536 < len(BODY)}
@@ -390,12 +390,12 @@ async def request(number, everybody):
         statuses.append(message.get("status"))
 
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"host", b"127.0.0.1")]}
-    await page_guard.PageGuard(app, "127.0.0.1")(scope, receive, send)
+    await page_server.PageGuard(app, "127.0.0.1")(scope, receive, send)
     return statuses[0]
 
 async def all_requests():
-    everybody = asyncio.Barrier(page_guard.MOST_CONNECTIONS)
-    return await asyncio.gather(*(request(i, everybody) for i in range(page_guard.MOST_CONNECTIONS)))
+    everybody = asyncio.Barrier(page_server.MOST_CONNECTIONS)
+    return await asyncio.gather(*(request(i, everybody) for i in range(page_server.MOST_CONNECTIONS)))
 
 def work():
     return sorted(set(asyncio.run(all_requests())))

@@ -12,7 +12,7 @@ import pytest
 from support.annotate.browser import Tab, browser, served, shows
 from support.annotate.folders import EVIL, chain_record, choice_record, make_project, text_record
 
-from lmms_eval_ad2.annotate import page_html, preannotation
+from lmms_eval_ad2.annotate import drafts, page_html
 from lmms_eval_ad2.annotate.folder import open_folder
 from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.core.errors import Ad2Error
@@ -86,7 +86,7 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
     ]
     project = make_project(tmp_path, *records)
     draft = {"id": records[0].id, "model": EVIL[:150], "answer": EVIL, "steps": None, "objects": None}
-    (project.folder.path / preannotation.FILE).write_text(json.dumps(draft) + "\n", "utf-8")
+    (project.folder.path / drafts.FILE).write_text(json.dumps(draft) + "\n", "utf-8")
     root = project.folder.about.image_root
     with browser() as chromium, served("made here", "--out", project.folder.path, cwd=root) as server:
         tab = Tab(chromium, server.url)

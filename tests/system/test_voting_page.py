@@ -8,8 +8,8 @@ import pytest
 from support.annotate.browser import PATIENCE_MS, browser, served, shows
 from support.studies import write_answers
 
-from lmms_eval_ad2.annotate.study.sampler import draw
-from lmms_eval_ad2.annotate.study.votes import open_project
+from lmms_eval_ad2.annotate.pairwise_study import draw
+from lmms_eval_ad2.annotate.votes import open_project
 
 pytestmark = pytest.mark.system
 

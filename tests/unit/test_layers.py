@@ -40,11 +40,9 @@ ALLOWED: dict[str, set[str]] = {
     "llm": {"storage"},
     "judge": {"llm", "storage", "testing.fake_judge", "data.coda_checkout"},
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
-    "mcq": {"llm", "data", "prompts", "scoring.metrics", "parsing", "storage", "report.text_table"},
-    # Human annotation: a page over the data home.
-    "annotate": {"llm", "data", "prompts", "parsing", "scoring.metrics", "storage"},
-    # Human preferences between the answers of runs: sampling, voting page, conversion for the judge's agreement.
-    "annotate.study": {"annotate", "judge", "parsing", "scoring", "storage"},
+    "mcq": {"llm", "data", "prompts", "scoring.metrics", "parsing", "storage"},
+    # Human annotation: a page over the data home. Human preferences between the answers of runs.
+    "annotate": {"llm", "data", "prompts", "parsing", "scoring", "judge", "storage"},
     "scoring": {"judge", "parsing", "data.drivelm_text", "storage"},
     "scoring.metrics": set(),
     "harness": {"scoring", "judge", "llm", "parsing", "prompts", "data", "storage"},
@@ -108,7 +106,7 @@ HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "lmms_eval_ad2/evaluation.py",
                   "closedloop_plugin/interfaces/tasks.py", "closedloop_plugin/driver/agents/lmms_model.py"),
     "swift": ("lmms_eval_ad2/harness/models/swift.py",),
-    "gradio": ("lmms_eval_ad2/annotate/page.py", "lmms_eval_ad2/annotate/study/page.py"),
+    "gradio": ("lmms_eval_ad2/annotate/page.py", "lmms_eval_ad2/annotate/page_server.py", "lmms_eval_ad2/annotate/votes.py"),
     "sentence_transformers": ("lmms_eval_ad2/judge/backends/embedding.py",),
     "matplotlib": ("lmms_eval_ad2/report/page/svg.py", "closedloop_plugin/report/", "closedloop_plugin/maps/draw.py"),
     "pycocoevalcap": ("lmms_eval_ad2/scoring/metrics/caption",),

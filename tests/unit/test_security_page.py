@@ -16,7 +16,7 @@ from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner import decision_cycle
 from closedloop_plugin.robots.planner import session as planner_session
 from closedloop_plugin.threats import spec_parsing
-from lmms_eval_ad2.annotate import page_guard
+from lmms_eval_ad2.annotate import page_server
 from lmms_eval_ad2.core import served_connections
 from lmms_eval_ad2.data.home import parts, record_check
 from lmms_eval_ad2.data.releases import parquet, stream, untrusted_row
@@ -56,7 +56,7 @@ def test_the_page_names_a_test_for_every_entry() -> None:
         ("header is not complete after {} s", served_connections.HEADER_S),
         ("is silent for {} s", served_connections.IDLE_S),
         ("At most {} (pages", http_api._CONNECTIONS),
-        ("(pages: {}) are open", page_guard.MOST_CONNECTIONS),
+        ("(pages: {}) are open", page_server.MOST_CONNECTIONS),
         ("{} MiB, 64 levels | 2 GiB", untrusted_json.LARGEST_FILE / MIB),
         ("route file (XML) | {} MiB", xml_files.LARGEST_ROUTES / MIB),
         ("numbers up to {}, routes", f"{xml_files.FARTHEST_M:,.0f}"),
@@ -72,8 +72,8 @@ def test_the_page_names_a_test_for_every_entry() -> None:
         ("at most {} MiB together", RequestLimits().bodies_bytes / MIB),
         ("images of at most {} requests", RequestLimits().parsed),
         ("{} requests are\nparsed at a time", {2: "two"}[http_api._PARSERS]),
-        ("`ad2 annotate` | {} MiB", page_guard.MOST_BODY / MIB),
-        ("{} values, 64 levels; 256 connections", f"{page_guard.MOST_VALUES:,}"),
+        ("`ad2 annotate` | {} MiB", page_server.MOST_BODY / MIB),
+        ("{} values, 64 levels; 256 connections", f"{page_server.MOST_VALUES:,}"),
         ("{} KiB header", wire.HEADER_MAX / 1024),
         ("{} MiB image", wire.BLOB_MAX / MIB),
         ("{} KiB before it is authenticated", wire.HANDSHAKE_MAX / 1024),

@@ -1,16 +1,17 @@
-"""`ad2 mcq`: multiple-choice questions from open questions. Each part is a module with `register`."""
+"""`ad2 mcq`: multiple-choice questions from open questions. A module for each part, or for two."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lmms_eval_ad2.cli.mcq import build, check, examples, options, split
+from lmms_eval_ad2.cli.mcq import build, check, derived, examples
 
-PARTS = (build, options, check, split, examples)
+# In the order of the help.
+PARTS = (build.register, derived.register_options, check.register, derived.register_split, examples.register)
 
 
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser("mcq", help="make multiple-choice questions from open ones (AutoDrive-QA) and check them")
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
-    for part in PARTS:
-        part.register(parts)
+    for register_part in PARTS:
+        register_part(parts)

@@ -12,12 +12,9 @@ from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.mcq.base import DistractorMaker
     from lmms_eval_ad2.mcq.build import McqBuildJob
     from lmms_eval_ad2.mcq.output_files import McqBuildResult
-    from lmms_eval_ad2.mcq.question_plan import QuestionPlan
     from lmms_eval_ad2.mcq.sources import QuestionSource
-    from lmms_eval_ad2.mcq.survey import SourceSurvey
 
 EXAMPLES = """examples:
   offline, by rules, all questions of a DriveLM file:
@@ -124,41 +121,26 @@ def run(options: McqBuildOptions) -> int:
 def job_of(options: McqBuildOptions) -> McqBuildJob:
     """Return the job; raises Ad2Error for wrong arguments before the sources are read."""
     from lmms_eval_ad2.mcq.build import McqBuildJob
-    from lmms_eval_ad2.mcq.survey import survey
+    from lmms_eval_ad2.mcq.makers import make_maker
+    from lmms_eval_ad2.mcq.question_plan import parse_shares, plan
+    from lmms_eval_ad2.mcq.sources import survey
+    from lmms_eval_ad2.mcq.taxonomy import TASKS
 
-    maker = _maker(options)
+    maker = make_maker(
+        options.llm, kind=options.distractors, n=options.n, rounds=options.rounds, threshold=options.threshold,
+        seed=options.seed, prompts=options.prompts, evaluator=options.evaluator,
+        cache=options.cache or options.out / "replies.sqlite", views=options.views, progress=False,
+    )  # fmt: skip
     sources = _sources(options)
-    shares = _shares(options, [source.name for source in sources])
-    surveyed = survey(sources, unsuited=maker.unsuited, progress=not options.no_progress)
+    mix = parse_shares(options.mix, [source.name for source in sources]) if options.mix is not None else None
+    tasks = parse_shares(options.tasks, TASKS) if options.tasks is not None else None
+    progress = not options.no_progress
+    surveyed = survey(sources, unsuited=maker.unsuited, progress=progress)
+    drawn = plan(surveyed, mix=mix, tasks=tasks, total=options.total, seed=options.seed)
     return McqBuildJob(
-        sources=tuple(sources),
-        survey=surveyed,
-        plan=_plan(options, surveyed, *shares),
-        maker=maker,
-        out=options.out,
-        seed=options.seed,
-        kind=options.distractors,
-        limit=options.limit,
-        progress=not options.no_progress,
-    )
-
-
-def _maker(options: McqBuildOptions) -> DistractorMaker:
-    from lmms_eval_ad2.mcq.maker_spec import make_maker
-
-    return make_maker(
-        options.llm,
-        kind=options.distractors,
-        n=options.n,
-        rounds=options.rounds,
-        threshold=options.threshold,
-        seed=options.seed,
-        prompts=options.prompts,
-        evaluator=options.evaluator,
-        cache=options.cache or options.out / "replies.sqlite",
-        views=options.views,
-        progress=False,
-    )
+        tuple(sources), surveyed, drawn, maker, options.out, seed=options.seed, kind=options.distractors,
+        limit=options.limit, progress=progress,
+    )  # fmt: skip
 
 
 def _sources(options: McqBuildOptions) -> list[QuestionSource]:
@@ -167,13 +149,9 @@ def _sources(options: McqBuildOptions) -> list[QuestionSource]:
     names = [spec.partition("=")[0].partition(":")[0].strip() for spec in options.source]
     check_names(names)
     splits, images = _by_name("split", options.split, names), _by_name("images", options.images, names)
+    folders = {name: Path(text) for name, text in images.items()}
     return [
-        open_source(
-            spec,
-            split=splits.get(name),
-            images=Path(images[name]) if name in images else None,
-            skip_bad=options.skip_bad,
-        )
+        open_source(spec, split=splits.get(name), images=folders.get(name), skip_bad=options.skip_bad)
         for spec, name in zip(options.source, names, strict=True)
     ]
 
@@ -194,25 +172,11 @@ def _by_name(option: str, values: Sequence[str] | None, names: Sequence[str]) ->
     return found
 
 
-def _shares(options: McqBuildOptions, names: Sequence[str]) -> tuple[dict[str, float] | None, dict[str, float] | None]:
-    from lmms_eval_ad2.data.releases.autodrive_qa import TASKS
-    from lmms_eval_ad2.mcq.question_plan import parse_shares
-
-    return (
-        parse_shares(options.mix, names) if options.mix is not None else None,
-        parse_shares(options.tasks, TASKS) if options.tasks is not None else None,
-    )
-
-
-def _plan(options: McqBuildOptions, surveyed: SourceSurvey, mix: Any, tasks: Any) -> QuestionPlan:
-    from lmms_eval_ad2.mcq.question_plan import plan
-
-    return plan(surveyed, mix=mix, tasks=tasks, total=options.total, seed=options.seed)
-
-
 def summary(result: McqBuildResult, out: Path) -> str:
     """The text printed at the end: questions made and missing with reasons, cost, next commands."""
-    return "\n".join([*_made(result.card), *_missing(result), *_spent(result.card), *_next(result, out)])
+    spent = _flat(result.card["account"])
+    usage = [f"usage of all starts together: {spent}"] if spent else []
+    return "\n".join([*_made(result.card), *_missing(result), *usage, *_next(result, out)])
 
 
 def _made(card: Mapping[str, Any]) -> Iterator[str]:
@@ -220,11 +184,12 @@ def _made(card: Mapping[str, Any]) -> Iterator[str]:
 
     counts = card["counts"]
     yield f"{counts['n']} questions made by {card['maker']} (distractors: {card['kind']}, seed {card['seed']})"
-    rows = [
-        row
-        for task, number in counts["task"].items()
-        for row in ((task, "all", number), *((task, name, n) for name, n in _subtasks(counts, task)))
-    ]
+    rows = []
+    for task, number in counts["task"].items():
+        rows.append((task, "all", number))
+        rows += [
+            (task, name.split("/", 1)[1], n) for name, n in counts["subtask"].items() if name.startswith(f"{task}/")
+        ]
     if rows:
         yield TextTable(("task", "sub-task", "questions"), rows, "llr").plain(indent=2)
     if counts["category"]:
@@ -233,12 +198,6 @@ def _made(card: Mapping[str, Any]) -> Iterator[str]:
         yield f"correctness: mean {counts['correctness_mean']:.2f} of 5 ({_pairs(counts['correctness'])})"
     else:
         yield "correctness: not rated"
-
-
-def _subtasks(counts: Mapping[str, Any], task: str) -> Iterator[tuple[str, int]]:
-    for name, n in counts["subtask"].items():
-        if name.startswith(f"{task}/"):
-            yield name.removeprefix(f"{task}/"), n
 
 
 def _missing(result: McqBuildResult) -> Iterator[str]:
@@ -259,11 +218,6 @@ def _missing(result: McqBuildResult) -> Iterator[str]:
         yield f"too few: {where}: {stratum['made']} of {stratum['asked']}, the source has no more questions"
 
 
-def _spent(card: Mapping[str, Any]) -> Iterator[str]:
-    if spent := _flat(card["account"]):
-        yield f"usage of all starts together: {spent}"
-
-
 def _next(result: McqBuildResult, out: Path) -> Iterator[str]:
     card = result.card
     if result.unfinished:
@@ -272,7 +226,7 @@ def _next(result: McqBuildResult, out: Path) -> Iterator[str]:
         yield f"NOT FINISHED: {failed}: run the same command again"
     if result.left:
         yield f"{result.left} questions are not processed yet (--limit): the same command without it continues"
-    yield f"written: {result.questions}, card.md, card.json, rejected.jsonl"
+    yield f"written: {result.questions}, card.json, rejected.jsonl"
     if card["counts"]["n"]:
         name = "" if card["name"] == "autodrive_qa" else f" --as {card['name']}"
         questions, images = shlex.quote(str(result.questions)), shlex.quote(str(out / "images"))

@@ -12,7 +12,6 @@ from lmms_eval_ad2.core.options import add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.core.records import Record
-    from lmms_eval_ad2.llm.cache import ReplyCache
     from lmms_eval_ad2.llm.model import LanguageModel
 
 EXAMPLES = """examples:
@@ -67,46 +66,29 @@ def register(parts: Any) -> None:
 def run(options: McqCheckOptions) -> int:
     """Return 0 if no faults were found, else 1; raises Ad2Error for mistakes of the user."""
     from lmms_eval_ad2.cli.mcq.check_text import text
+    from lmms_eval_ad2.core.errors import Ad2Error
+    from lmms_eval_ad2.llm.model import read_model
     from lmms_eval_ad2.mcq import check
     from lmms_eval_ad2.storage.files import atomic_write_json
 
-    _check(options)
-    models = _models(options)
-    source, images = _built(options)
+    if options.prompts is not None and not options.evaluator:
+        raise Ad2Error("--prompts replaces the evaluator's prompt: --evaluator is required too")
+    # The models are read first, so that a missing key is reported before minutes of work.
+    llm = read_model(options.llm) if options.llm else None
+    evaluator = read_model(options.evaluator, owner="--evaluator") if options.evaluator else None
+    source, images, folder = options.questions, options.images, Path(options.questions)
+    if (folder / "questions.jsonl").is_file():  # an output folder of `ad2 mcq build`
+        source, images = str(folder / "questions.jsonl"), images or folder / "images"
     questions = check.read(source, split=options.split, images=images)
     report = check.check(questions, progress=not options.no_progress)
-    _query_models(options, models, report, _drawn(options, questions.records), questions.image_root)
+    if llm or evaluator:
+        _query_models(options, llm, evaluator, report, _drawn(options, questions.records), questions.image_root)
     report["warnings"] = check.warnings(report)
     if options.out:
         atomic_write_json(options.out, report, errors="backslashreplace")
     printed = json.dumps(report, ensure_ascii=False, indent=1) if options.json else text(report)
     print(printed.encode("utf-8", "backslashreplace").decode())  # JSON can contain half a surrogate pair
     return 1 if report["found"] else 0
-
-
-def _check(options: McqCheckOptions) -> None:
-    from lmms_eval_ad2.core.errors import Ad2Error
-
-    if options.prompts is not None and not options.evaluator:
-        raise Ad2Error("--prompts replaces the evaluator's prompt: --evaluator is required too")
-
-
-def _built(options: McqCheckOptions) -> tuple[str, Path | None]:
-    """The questions and the folder of their images, both from an output folder of `ad2 mcq build`."""
-    folder = Path(options.questions)
-    if not (folder / "questions.jsonl").is_file():
-        return options.questions, options.images
-    return str(folder / "questions.jsonl"), options.images or folder / "images"
-
-
-def _models(options: McqCheckOptions) -> tuple[LanguageModel | None, LanguageModel | None]:
-    """--llm and --evaluator; read first, so that a missing key is reported before minutes of work."""
-    from lmms_eval_ad2.llm.model import read_model
-
-    return (
-        read_model(options.llm) if options.llm else None,
-        read_model(options.evaluator, owner="--evaluator") if options.evaluator else None,
-    )
 
 
 def _drawn(options: McqCheckOptions, records: list[Record]) -> list[Record]:
@@ -118,29 +100,20 @@ def _drawn(options: McqCheckOptions, records: list[Record]) -> list[Record]:
 
 
 def _query_models(
-    options: McqCheckOptions, models: tuple[LanguageModel | None, LanguageModel | None], report: dict[str, Any],
+    options: McqCheckOptions, llm: LanguageModel | None, evaluator: LanguageModel | None, report: dict[str, Any],
     records: list[Record], image_root: Path,
 ) -> None:  # fmt: skip
     """Add the results of --llm and --evaluator to the report."""
-    llm, evaluator = models
-    if not (llm or evaluator):
-        return
-    from lmms_eval_ad2.mcq.rating import rate
+    from lmms_eval_ad2.llm.cache import ReplyCache
+    from lmms_eval_ad2.mcq.model_checks import rate, text_only
     from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
-    from lmms_eval_ad2.mcq.text_only import text_only
 
     texts = McqPromptTexts.load(options.prompts)
-    cache, progress = _cache(options), not options.no_progress
+    path = options.cache or (options.out.with_name(options.out.name + ".sqlite") if options.out else None)
+    cache, progress = ReplyCache(path) if path else None, not options.no_progress
     if llm:
         report["text_only"] = text_only(records, llm, cache=cache, rotations=options.rotations, progress=progress)
     if evaluator:
         report["correctness"] = rate(
             records, image_root, evaluator, texts=texts, cache=cache, views=options.views, progress=progress
         )
-
-
-def _cache(options: McqCheckOptions) -> ReplyCache | None:
-    from lmms_eval_ad2.llm.cache import ReplyCache
-
-    path = options.cache or (options.out.with_name(options.out.name + ".sqlite") if options.out else None)
-    return ReplyCache(path) if path else None

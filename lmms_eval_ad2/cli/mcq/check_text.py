@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lmms_eval_ad2.core.printed import printable
-from lmms_eval_ad2.mcq.attacks import ATTACKS
-from lmms_eval_ad2.mcq.chance import ALPHA, FEW
+from lmms_eval_ad2.mcq.biases import ALPHA, ATTACKS, FEW
 from lmms_eval_ad2.mcq.check import RATIO, comparison_text
 from lmms_eval_ad2.report.text_table import TextTable
 
@@ -36,7 +35,9 @@ def _faults(report: dict[str, Any]) -> str:
     if data["invalid"]:
         lines += [f"  invalid rows: {data['invalid']}", *(f"    {row}" for row in data["invalid_rows"][:_ROWS])]
     if twice:
-        lines += [f"  duplicate questions: {len(twice)}", *(f"    {_duplicate(one)}" for one in twice[:_ROWS])]
+        differ = {True: " (with different answers)", False: ""}
+        shown = [", ".join(one["ids"]) + differ[one["answers_differ"]] for one in twice[:_ROWS]]
+        lines += [f"  duplicate questions: {len(twice)}", *(f"    {text}" for text in shown)]
     if alike:
         found = (f"    {row['id']}: {' and '.join(row['letters'])}" for row in alike[:_ROWS])
         lines += [f"  equal wrong options: {len(alike)}", *found]
@@ -45,10 +46,6 @@ def _faults(report: dict[str, Any]) -> str:
         lines.append(f"  wrong options, {code}: {count} ({faults['meaning'][code]})")
         lines += [f"    {row['id']} {row['letter']}: {row['text'][:_WIDTH]}" for row in rows]
     return "\n".join(lines)
-
-
-def _duplicate(one: dict[str, Any]) -> str:
-    return ", ".join(one["ids"]) + (" (with different answers)" if one["answers_differ"] else "")
 
 
 def _balance(balance: dict[str, dict[str, int]]) -> str:

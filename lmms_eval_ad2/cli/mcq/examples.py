@@ -11,7 +11,7 @@ from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.mcq.open_answers import OpenAnswer
+    from lmms_eval_ad2.mcq.model_checks import OpenAnswer
     from lmms_eval_ad2.report.runs import RunSummary
 
 EXAMPLES = """examples:
@@ -54,7 +54,7 @@ def run(options: McqExamplesOptions) -> int:
     """Return 0 if at least one answer was scored, else 1; raises Ad2Error for mistakes of the user."""
     from lmms_eval_ad2.llm.cache import ReplyCache
     from lmms_eval_ad2.llm.model import read_model
-    from lmms_eval_ad2.mcq.open_answers import rate_open
+    from lmms_eval_ad2.mcq.model_checks import rate_open
     from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
     from lmms_eval_ad2.report.runs import load
     from lmms_eval_ad2.storage.files import atomic_write_json
@@ -93,7 +93,7 @@ def _open_answers(one: RunSummary, options: McqExamplesOptions) -> Iterator[Open
     from fnmatch import fnmatch
     from itertools import islice
 
-    from lmms_eval_ad2.mcq.open_answers import OpenAnswer
+    from lmms_eval_ad2.mcq.model_checks import OpenAnswer
     from lmms_eval_ad2.report.runs import sample_rows
     from lmms_eval_ad2.storage.saved_samples import read_record
 

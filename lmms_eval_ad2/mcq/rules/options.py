@@ -13,24 +13,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lmms_eval_ad2.mcq.base import SELECTED
-from lmms_eval_ad2.mcq.rules import words
-from lmms_eval_ad2.mcq.rules.facts import TAG
-from lmms_eval_ad2.mcq.rules.kinds import QuestionKind, RuleCase
-from lmms_eval_ad2.mcq.rules.parts import AnswerPart, read_parts, write
-from lmms_eval_ad2.mcq.rules.reasons import OptionReason, reasons
+from lmms_eval_ad2.mcq.rules.answer_parts import AnswerPart, read_parts, write
+from lmms_eval_ad2.mcq.rules.frame_facts import NUMBERS, TAG, plural, singular, with_article
+from lmms_eval_ad2.mcq.rules.kinds import OptionReason, QuestionKind, RuleCase, reasons
 
 _SHARED = 0.75
 _LEAST = 0.03  # share of a value that is in no table
-_COUNT_WORDS = ("zero", *words.NUMBERS[:10])
+COUNT_WORDS = ("zero", *NUMBERS[:10])
 
 Wrong = tuple[str, str]  # text and operation
 
 
-@dataclass(frozen=True, slots=True)
-class OptionSet:
+class OptionSet(NamedTuple):
     """The right option, the annotated answer or its restatement, and three wrong ones."""
 
     right: str
@@ -90,6 +87,7 @@ def _draw_values(
 
 
 def _orders(case: RuleCase, rng: random.Random) -> OptionSet | None:
+    """The tags of the answer in other orders, in its places."""
     tags = TAG.findall(case.answer)
     if len(tags) < 3 or len(set(tags)) != len(tags):
         return None
@@ -98,25 +96,20 @@ def _orders(case: RuleCase, rng: random.Random) -> OptionSet | None:
         order = rng.sample(tags, len(tags))
         if order != tags and order not in orders:
             orders.append(order)
-    return OptionSet(case.answer, tuple((_reordered(case.answer, order), "swapped_order") for order in orders))
-
-
-def _reordered(text: str, tags: Sequence[str]) -> str:
-    """`text` with `tags` in place of its own tags, in this order."""
-    places = iter(tags)
-    return TAG.sub(lambda _: next(places), text)
+    texts = [TAG.sub(lambda _, places=iter(order): next(places), case.answer) for order in orders]  # type: ignore[misc]
+    return OptionSet(case.answer, tuple((text, "swapped_order") for text in texts))
 
 
 def _counts(case: RuleCase, rng: random.Random) -> OptionSet | None:
     """Four neighbouring counts; the right one has any rank among them."""
     word = case.answer.rstrip(".").lower()
     digits = word.isascii() and word.isdecimal() and len(word) < 4
-    if not digits and word not in _COUNT_WORDS:
+    if not digits and word not in COUNT_WORDS:
         return None
-    right = int(word) if digits else _COUNT_WORDS.index(word)
+    right = int(word) if digits else COUNT_WORDS.index(word)
     lowest = max(0, right - rng.randrange(SELECTED + 1))
     wrong = [n for n in range(lowest, lowest + SELECTED + 1) if n != right]
-    said = [str(n) if digits or n >= len(_COUNT_WORDS) else _COUNT_WORDS[n].capitalize() for n in wrong]
+    said = [str(n) if digits or n >= len(COUNT_WORDS) else COUNT_WORDS[n].capitalize() for n in wrong]
     return OptionSet(case.answer, tuple((text, "changed_count") for text in said))
 
 
@@ -124,21 +117,16 @@ def _closed(case: RuleCase, rng: random.Random) -> OptionSet | None:
     kind, right = case.kind, case.kind.value_of(case.answer)
     if not right:
         return None
-    excluded = _beside(case, right)
-    others = draw(((n, v.share) for n, v in kind.values.items() if n != right and n not in excluded), SELECTED, rng)
+    beside: set[str] = set()
+    if kind.name == "action":  # another reason for the right action, and actions that it allows, may be true as well
+        wrong_actions = case.wrong_actions(right.split()[0])
+        beside = {name for name in kind.values if name.split()[0] not in wrong_actions}
+    others = draw(((n, v.share) for n, v in kind.values.items() if n != right and n not in beside), SELECTED, rng)
     if len(others) < SELECTED:
         return None
-    kinds = words.plural(words.singular(case.group("kind")), "two")
+    kinds = plural(singular(case.group("kind")), "two")
     right_text, *texts = [kind.values[name].text.format(kinds=kinds) for name in (right, *others)]
     return OptionSet(right_text, tuple((text, "changed_value") for text in texts))
-
-
-def _beside(case: RuleCase, right: str) -> set[str]:
-    """The values that may be true beside the right one: another reason for its action, actions that it allows."""
-    if case.kind.name != "action":
-        return set()
-    excluded = case.wrong_actions(right.split()[0])
-    return {name for name in case.kind.values if name.split()[0] not in excluded}
 
 
 def _closed_with_fact(case: RuleCase, rng: random.Random) -> OptionSet | None:
@@ -193,7 +181,5 @@ def number_with_usual(kind: QuestionKind, usual_is_right: bool, rng: random.Rand
 
 
 def _said(kind: QuestionKind, name: str, reason: OptionReason) -> str:
-    text = kind.values[name].text
-    with_article = words.with_article(reason.text)
-    text = text.replace("a {fact}", with_article).format(fact=reason.text)
+    text = kind.values[name].text.replace("a {fact}", with_article(reason.text)).format(fact=reason.text)
     return text[:1].upper() + text[1:]

@@ -9,7 +9,7 @@ from PIL import Image
 
 from lmms_eval_ad2.annotate.folder import AnnotationMetadata, make_folder
 from lmms_eval_ad2.annotate.project import AnnotationProject
-from lmms_eval_ad2.annotate.text_pieces import OBJECTS
+from lmms_eval_ad2.annotate.record_review import OBJECTS
 from lmms_eval_ad2.core.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 EVIL = (

@@ -13,8 +13,7 @@ from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, Distractor, OpenQuestion, Outcome, RejectedQuestion, RoleExchange
 from lmms_eval_ad2.mcq.build import McqBuildJob
 from lmms_eval_ad2.mcq.question_plan import plan
-from lmms_eval_ad2.mcq.sources import open_source
-from lmms_eval_ad2.mcq.survey import survey
+from lmms_eval_ad2.mcq.sources import open_source, survey
 
 PLACES = (
     ("perception", "motion state"), ("perception", "surrounding objects"), ("prediction", "signal meaning"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lmms_eval_ad2.mcq.survey import SourceSurvey, SurveyEntry
+from lmms_eval_ad2.mcq.sources import SourceSurvey, SurveyEntry
 from lmms_eval_ad2.mcq.taxonomy import SUBTASKS
 
 FRAME, SCENE = 5, 20  # questions of a frame, of a scene
@@ -29,4 +29,4 @@ def survey_of(sizes: Mapping[str, Mapping[str, int]]) -> SourceSurvey:
                 frame, scene = f"f{number // FRAME}", f"c{number // SCENE}"
                 entries.append(SurveyEntry(source, at, number, f"{source}-{number}", task, name, frame, scene))
                 number += 1
-    return SourceSurvey(tuple(entries), {name: {} for name in sizes}, tuple({"name": name} for name in sizes))
+    return SourceSurvey(tuple(entries), tuple({"name": name} for name in sizes))

@@ -9,7 +9,7 @@ from PIL import Image
 
 from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.mcq.base import OpenQuestion, Outcome
-from lmms_eval_ad2.mcq.maker_spec import make_maker
+from lmms_eval_ad2.mcq.makers import make_maker
 
 VIEWS = ("CAM_FRONT", "CAM_BACK")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, OpenQuestion
-from lmms_eval_ad2.mcq.makers.rules_maker import RulesMaker
+from lmms_eval_ad2.mcq.rules.maker import RulesMaker
 
 CAR, VAN, LIGHT = "<c1,CAM_FRONT,700.0,500.0>", "<c2,CAM_BACK,800.0,480.0>", "<c3,CAM_FRONT,900.0,100.0>"
 _INFOS = {

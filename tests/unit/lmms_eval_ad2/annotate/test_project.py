@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.annotate.folders import chain_record, choice_record, keep_all, make_project, scene_record, text_record
 
-from lmms_eval_ad2.annotate import preannotation
+from lmms_eval_ad2.annotate import drafts
 from lmms_eval_ad2.annotate.folder import open_folder
 from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.core.errors import Ad2Error
@@ -150,7 +150,7 @@ def test_new_draft_has_no_verdict(tmp_path: Path) -> None:
     project = make_project(tmp_path, text_record())
     keep_all(project, "anna", 0)
     pre = '{"id": "a/region", "model": "m", "answer": "A wolf.", "steps": null, "objects": null}\n'
-    (project.folder.path / preannotation.FILE).write_text(pre, "utf-8")
+    (project.folder.path / drafts.FILE).write_text(pre, "utf-8")
     review = AnnotationProject(open_folder(project.folder.path)).review("anna", 0)
     assert (review.line("answer").verdict, review.line("answer").base.own) == (None, "A dog ahead.")
 

@@ -11,11 +11,10 @@ import pytest
 from support.annotate.folders import choice_record, text_record
 
 from lmms_eval_ad2.annotate import page_html
-from lmms_eval_ad2.annotate.check_summary import summary
-from lmms_eval_ad2.annotate.folder import open_folder
+from lmms_eval_ad2.annotate.folder import AnnotationRequest, open_folder, open_or_make
 from lmms_eval_ad2.annotate.project import AnnotationProject, QuestionCheckProject
 from lmms_eval_ad2.annotate.question_check import make_check, sampled
-from lmms_eval_ad2.annotate.sources import AnnotationRequest, open_or_make
+from lmms_eval_ad2.annotate.results import summary
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import BilingualText, Record

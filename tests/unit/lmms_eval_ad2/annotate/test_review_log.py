@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from support.disk import files_of_at_most
 from support.tiers import seeds
 
-from lmms_eval_ad2.annotate.actions import fault, reviewer_name
-from lmms_eval_ad2.annotate.review_log import ReviewLog
+from lmms_eval_ad2.annotate.review_log import ReviewLog, fault, reviewer_name
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 VALUE = {"verdict": "keep", "name": "", "question": "", "text": "A dog."}

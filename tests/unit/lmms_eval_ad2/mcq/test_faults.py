@@ -16,8 +16,8 @@ from support.tiers import examples
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases import find_release
 from lmms_eval_ad2.mcq.base import OpenQuestion
-from lmms_eval_ad2.mcq.faults import FAULTS, fault, normal
-from lmms_eval_ad2.mcq.wording import read
+from lmms_eval_ad2.mcq.faults import FAULTS, fault
+from lmms_eval_ad2.mcq.wording import normal, read
 
 FRONT = "What are objects to the front of the ego car?"
 TWO_THINGS = "There are one truck and one barrier in front of the ego car."

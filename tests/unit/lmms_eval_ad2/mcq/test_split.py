@@ -31,11 +31,11 @@ def test_every_question_is_kept_and_no_scene_is_in_both_parts(sizes: list[int], 
         folder = Path(name)
         clusters = [f"drivelm:s{k}" for k, size in enumerate(sizes) for _ in range(size)]
         result = split(write(folder / "q.jsonl", clusters), folder, test=share, seed=seed)
-        train, test = rows(result.train), rows(result.test)
+        train, test = map(rows, result)
     assert sorted(r["id"] for r in train + test) == sorted(f"q{i}" for i in range(len(clusters)))
     assert train and test
     assert not {r["cluster"] for r in train} & {r["cluster"] for r in test}
-    assert (len(train), len(test)) == (result.n_train[0], result.n_test[0])
+    assert [len(train), len(test)] == [questions for questions, _ in result.values()]
     # The deviation is at most the size of the largest scene.
     assert abs(len(test) - share * len(clusters)) <= max(sizes)
 
@@ -43,14 +43,17 @@ def test_every_question_is_kept_and_no_scene_is_in_both_parts(sizes: list[int], 
 def test_nuscenes_scenes_of_several_sources_stay_together(tmp_path: Path) -> None:
     clusters = ["drivelm:a", "nuscenes_qa:a", "drivelm:b", "nuscenes_qa:b", "lingoqa:c", "lingoqa:d"] * 5
     result = split(write(tmp_path / "q.jsonl", clusters), tmp_path, test=0.4)
-    scenes = [{r["cluster"].split(":")[1] for r in rows(path)} for path in (result.train, result.test)]
+    scenes = [{r["cluster"].split(":")[1] for r in rows(path)} for path in result]
     assert not scenes[0] & scenes[1]
-    assert result.n_train[1] + result.n_test[1] == 4
+    assert sum(n for _, n in result.values()) == 4
 
 
 def test_the_same_seed_selects_the_same_scenes(tmp_path: Path) -> None:
     source = write(tmp_path / "q.jsonl", [f"x:{i // 3}" for i in range(60)])
-    found = [rows(split(source, tmp_path / f"{k}", test=0.3, seed=s).test) for k, s in enumerate((1, 1, 2))]
+    found = []
+    for k, seed in enumerate((1, 1, 2)):
+        _, test = split(source, tmp_path / f"{k}", test=0.3, seed=seed)
+        found.append(rows(test))
     assert found[0] == found[1] != found[2]
     assert len(found[0]) == 18
 

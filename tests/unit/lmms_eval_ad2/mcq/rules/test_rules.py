@@ -9,13 +9,9 @@ from support.mcq.ruled import CAR, LIGHT, VAN, drawn, frame
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, RejectedQuestion
-from lmms_eval_ad2.mcq.makers.rules_maker import RulesMaker
-from lmms_eval_ad2.mcq.rules.facts import looks_of, read_items, say_items
-from lmms_eval_ad2.mcq.rules.kinds import kinds
-from lmms_eval_ad2.mcq.rules.naive import shape
-from lmms_eval_ad2.mcq.rules.operations import OPERATIONS, category_of
-from lmms_eval_ad2.mcq.rules.reasons import exclusive
-from lmms_eval_ad2.mcq.rules.words import directions_instead
+from lmms_eval_ad2.mcq.rules.frame_facts import directions_instead, looks_of, read_items, say_items
+from lmms_eval_ad2.mcq.rules.kinds import exclusive, kinds
+from lmms_eval_ad2.mcq.rules.maker import OPERATIONS, RulesMaker, category_of, shape
 
 BACK = "What are objects to the back of the ego car?"
 FRONT_LIST = ("What are objects to the front of the ego car?", "There are three trucks in front of the ego car.")

@@ -12,10 +12,9 @@ from support.mcq.ruled import CAR, LIGHT, VAN, frame
 from support.tiers import examples
 
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, RejectedQuestion
-from lmms_eval_ad2.mcq.makers.rules_maker import LONGEST, RulesMaker
-from lmms_eval_ad2.mcq.rules.actions import actions
+from lmms_eval_ad2.mcq.rules.frame_facts import ACTIONS
 from lmms_eval_ad2.mcq.rules.kinds import kinds
-from lmms_eval_ad2.mcq.rules.operations import OPERATIONS
+from lmms_eval_ad2.mcq.rules.maker import LONGEST, OPERATIONS, RulesMaker
 from lmms_eval_ad2.mcq.rules.options import draw, number_with_usual
 
 STARTS = [
@@ -107,5 +106,5 @@ def test_the_table_is_complete() -> None:
         assert 0.9 <= sum(value.share for value in kind.values.values()) <= 1.1 or not kind.values, kind.name
         assert all(("{fact}" in value.text) == bool(kind.fact) for value in kind.values.values()), kind.name
         if kind.name == "action":
-            assert {name.split()[0] for name in kind.values} <= actions().keys()
-    assert all(set(action.excludes) <= actions().keys() for action in actions().values())
+            assert {name.split()[0] for name in kind.values} <= ACTIONS.keys()
+    assert all(set(action["not"]) <= ACTIONS.keys() for action in ACTIONS.values())
