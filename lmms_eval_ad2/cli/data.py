@@ -207,9 +207,9 @@ def run_schema(options: DataSchemaOptions) -> int:
     if options.name:
         print(find_release(options.name).schema, end="")
     else:
-        from lmms_eval_ad2.report.text_table import TextTable
+        from lmms_eval_ad2.report.table import Table
 
-        print(TextTable(("release", "title"), [(r.name, r.title) for r in releases().values()]).plain())
+        print(Table(("release", "title"), [(r.name, r.title) for r in releases().values()]).plain())
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lmms_eval_ad2.data.home.statistics import DatasetStatistics
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 
 NOT_STATED = "not stated"
 _MOST_COLUMNS = 12  # more values of a condition are rows
@@ -41,9 +41,9 @@ def _table(found: DatasetStatistics, condition: str, split: str) -> str:
         headers, rows = [condition, *names], [
             (header, *(row[i] for row in rows)) for i, header in enumerate(headers[2:], 2)
         ]  # fmt: skip
-        text = TextTable(headers, rows, "l" + "r" * len(names)).plain()
+        text = Table(headers, rows, "l" + "r" * len(names)).plain()
     else:
-        text = TextTable(headers, rows, "ll" + "r" * (len(values) + 1)).plain()
+        text = Table(headers, rows, "ll" + "r" * (len(values) + 1)).plain()
     title = f"by {condition}" if condition else "by part and sub-task"
     if split:
         title += f"; in brackets: {' / '.join(found.values(split))}"

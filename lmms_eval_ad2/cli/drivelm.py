@@ -108,11 +108,11 @@ def _load(path: Path) -> Any:
 
 
 def _table(result: ChallengeResult) -> str:
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     data = result.to_dict()
     rows = [(name, _value(data[name]), unit, data[count] if count else "") for name, (unit, count) in ROWS.items()]
-    lines = [TextTable(("part", "value", "unit", "n"), rows, "lrlr").plain()]
+    lines = [Table(("part", "value", "unit", "n"), rows, "lrlr").plain()]
     lines += ["", *_unscored(data), *_walk_lines(data), *_choices(data)]
     return "\n".join(lines)
 
@@ -140,7 +140,7 @@ def _choices(data: dict[str, Any]) -> list[str]:
     """Choices of closed answers as our parser reads them; exact equality rejects a right answer in other words."""
     if not data["chosen"]:
         return []
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     parts = (("", "accuracy questions of the walk"), ("_options", "all with options"), ("_yesno", "all yes/no"))
     totals = [
@@ -156,7 +156,7 @@ def _choices(data: dict[str, Any]) -> list[str]:
     return [
         "",
         "what the answers chose (read from their words, not by exact equality; not read counts as wrong)",
-        TextTable(("questions", "accuracy", "read", "not read"), totals, "lrrr").plain(indent=2),
+        Table(("questions", "accuracy", "read", "not read"), totals, "lrrr").plain(indent=2),
         "",
-        TextTable(("truth", "chose", "right", "counts", "id", "not read because"), rows).plain(indent=2),
+        Table(("truth", "chose", "right", "counts", "id", "not read because"), rows).plain(indent=2),
     ]

@@ -28,7 +28,7 @@ from typing import Any
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import printable
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 from lmms_eval_ad2.storage.code_state import code_label
 
 SCHEMA = "ad2-mcq-card/1"
@@ -210,7 +210,7 @@ def _section(title: str, body: str) -> list[str]:
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    return TextTable(headers, list(rows)).markdown(_cell)
+    return Table(headers, list(rows)).markdown(_cell)
 
 
 def _cell(value: object) -> str:

@@ -58,7 +58,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
     "mcq": {
-        "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.text_table",
+        "llm", "data", "image_files", "prompts", "metrics", "parsing", "records", "storage", "report.table",
     },
     # Training files: the texts and images of the tasks, from training splits. Official answer files: replies of a run.
     "export": {"coordinates", "scoring", "image_files", "parsing", "prompts", "data", "records", "storage", "plugins"},
@@ -80,7 +80,7 @@ ALLOWED: dict[str, set[str]] = {
     "report": {"coordinates", "prompts", "metrics", "records", "saved_samples", "storage", "shards"},
     # Scores random answers; all else reads result files.
     "report.floors": {"report", "judge", "scoring", "records", "shards"},
-    "report.text_table": set(),  # the table type of all commands
+    "report.table": set(),  # the table type of all commands
     "evaluation": {"coordinates", "harness", "report", "storage"},  # lmms_eval_ad2.evaluate
     "testing": set(),
     "testing.fake_judge": {"judge", "llm", "records"},
@@ -112,24 +112,26 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "cluster": {"runner", "agents.model_backend"},
     # Makes, checks and searches scenarios by driving them: above the runner, below harness and cli.
     "threats": {
-        "core", "suites", "maps.base", "worlds.base", "agents", "prompts", "runner", "show", "scoring",
+        "core", "suites", "maps.base", "worlds.base", "agents", "prompts", "runner", "report", "scoring",
         "scenarios",  # imported by the programs that it writes
     },
     # Collects frames of drives, labels them and trains on them: above the runner, below cli.
     "learn": {"core", "suites", "maps", "worlds.base", "agents", "prompts", "runner", "scenarios"},
-    "show": {"core", "maps.base"},
+    # Sections of reports, comparisons, texts of scores, pictures and videos, without a command.
+    "report": {"core", "maps", "runner", "scoring", "suites", "worlds"},
     "serve": {"core", "agents", "interpreters"},
     # Vehicles behind a network link: the agents and interpreters of the loop, another world.
-    "robots": {"core", "agents", "interpreters", "show"},
+    "robots": {"core", "agents", "interpreters", "report"},
     "harness.lmms_model": {"agents"},
-    "evaluation": {"core", "agents", "scoring", "runner", "harness.lmms_model", "cli"},  # closedloop_plugin.evaluate
+    # closedloop_plugin.evaluate
+    "evaluation": {"core", "agents", "scoring", "runner", "report", "harness.lmms_model", "cli"},
     "testing": {"core", "maps", "worlds.base"},
 }  # fmt: skip
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # Parts of the open-loop package that the closed loop may import; its commands may import a few more.
 SHARED = {
     "errors", "numbers", "printed", "storage", "image_files", "shown_image", "served_connections", "served_hosts",
-    "shards", "prompts", "parsing", "llm", "metrics", "report", "report.text_table", "plugins", "records",
+    "shards", "prompts", "parsing", "llm", "metrics", "report", "report.table", "plugins", "records",
     "parent_process",
 }  # fmt: skip
 SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm", "command_errors"}
@@ -142,7 +144,7 @@ HEAVY = {
     "swift": ("lmms_eval_ad2/harness/models/swift.py",),
     "gradio": ("lmms_eval_ad2/annotate/page.py", "lmms_eval_ad2/annotate/study/page.py"),
     "sentence_transformers": ("lmms_eval_ad2/judge/backends/embedding.py",),
-    "matplotlib": ("lmms_eval_ad2/report/page/svg.py", "closedloop_plugin/report/", "closedloop_plugin/maps/draw.py"),
+    "matplotlib": ("lmms_eval_ad2/report/page/plots.py", "closedloop_plugin/report/", "closedloop_plugin/maps/draw.py"),
     "pycocoevalcap": ("lmms_eval_ad2/scoring/metrics/caption",),
     "jiwer": ("lmms_eval_ad2/scoring/metrics/ocr.py",),
     "evaluate": ("lmms_eval_ad2/judge/backends/evaluate_metric.py",),

@@ -12,7 +12,7 @@ from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.report.sections import ReportSection
+    from lmms_eval_ad2.report.table import ReportSection
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,6 @@ def run(options: DriveAuditOptions) -> int:
     from closedloop_plugin.scoring.audit.result_list import read_list
     from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.report.page import report_page
-    from lmms_eval_ad2.report.sections import render
     from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
 
     if options.files is not None and not options.files.is_dir():
@@ -60,7 +59,7 @@ def run(options: DriveAuditOptions) -> int:
     sources = FileSources(options.out / "files", options.files, options.host)
     found = audit(listed, sources, report=lambda line: show(line, file=sys.stderr))
     section = audit_section(found)
-    text = render(section, wide=True)  # hashes in one line
+    text = section.render(wide=True)  # hashes in one line
     try:
         with atomic_write(options.out / "audit.txt") as handle:
             handle.write(text)
@@ -83,8 +82,7 @@ def _title(options: DriveAuditOptions) -> str:
 
 
 def _docs(options: DriveAuditOptions, section: ReportSection, n: int, routes: int) -> str:
-    from lmms_eval_ad2.report.sections import render
-    from lmms_eval_ad2.report.text_table import escape
+    from lmms_eval_ad2.report.table import escape
 
     command = f"ad2 drive audit {options.results.as_posix()} --out runs/audit"
     docs = options.docs.as_posix() if options.docs else "FILE"
@@ -100,6 +98,6 @@ def _docs(options: DriveAuditOptions, section: ReportSection, n: int, routes: in
         "file per route\nneeds its names, `ID/ROUTE.json`.",
         f"This page is written by `{command} --docs {docs}`.",
         f"## {escape(section.title)}",
-        render(section, markdown=True),
+        section.render(markdown=True),
     ]
     return "\n\n".join(blocks)

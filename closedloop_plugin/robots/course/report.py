@@ -12,8 +12,8 @@ from closedloop_plugin.core.driver_name import driver_name
 from closedloop_plugin.robots.course.published import PublishedVehicleTable
 from closedloop_plugin.robots.course.records import SegmentRunRecord
 from lmms_eval_ad2.core.printed import printable
-from lmms_eval_ad2.report import cell_text, tables
-from lmms_eval_ad2.report.text_table import TextTable, escape
+from lmms_eval_ad2.report import cell_text
+from lmms_eval_ad2.report.table import WIDE, Table, escape
 
 METHOD = (
     "completed: runs that reached the segment's end, of those that count. completion: share of the planned path driven "
@@ -90,7 +90,7 @@ def _ours(result: CourseResult, markdown: bool) -> str:
         ["completed", *counts, f"{done}/{runs} = {100 * done / runs:.0f} %" if runs else cell_text.NONE],
         ["completion, %", *means, cell_text.number(result.completion)],
     ]
-    return TextTable(["", *(c.segment for c in result.cells), "Average"], rows).render(markdown=markdown)
+    return Table(["", *(c.segment for c in result.cells), "Average"], rows).render(markdown=markdown)
 
 
 def ends(records: Sequence[SegmentRunRecord]) -> list[str]:
@@ -114,14 +114,14 @@ def _retryable(records: Sequence[SegmentRunRecord], segment: str, end: str) -> b
 
 def _published(paper: PublishedVehicleTable, markdown: bool) -> str:
     rows = [[r.vehicle, r.agent, *(f"{n}/{paper.of}" for n in r.routes), f"{r.average:g} %"] for r in paper.rows]
-    grid = TextTable(["vehicle", "model", *paper.routes, "Average"], rows).render(markdown=markdown)
+    grid = Table(["vehicle", "model", *paper.routes, "Average"], rows).render(markdown=markdown)
     title = f"{paper.paper}, {paper.table} ({paper.world})"
     notes = [BESIDE] + [f"{c.where}: '{c.says}'; {c.computed}" for c in paper.contradictions]
     return "\n".join([title, *([""] if markdown else []), grid, *(_line(note, markdown) for note in notes)])
 
 
 def _line(text: str, markdown: bool) -> str:
-    return f"- {escape(text)}" if markdown else textwrap.fill(f"- {text}", tables.WIDTH, subsequent_indent="  ")
+    return f"- {escape(text)}" if markdown else textwrap.fill(f"- {text}", WIDE, subsequent_indent="  ")
 
 
 def course(records: Sequence[SegmentRunRecord], segments: Sequence[str]) -> CourseResult:

@@ -14,7 +14,7 @@ from closedloop_plugin.robots.course.published import PublishedVehicleTable
 from closedloop_plugin.robots.course.records import SegmentRunRecord
 from closedloop_plugin.robots.course.report import BESIDE, METHOD, CourseResult, course, ends
 from lmms_eval_ad2.report import cell_text
-from lmms_eval_ad2.report.sections import ReportSection, SectionCell, SectionRun, SectionTable
+from lmms_eval_ad2.report.table import ReportSection, SectionRun, Table, TableCell
 
 NAME = "robot"  # key of the section in JSON
 
@@ -81,15 +81,15 @@ def _names(runs: Sequence[CourseRun]) -> list[str]:
     return [f"{name} ({run.folder.name})" if same[name] > 1 else name for name, run in zip(plain, runs, strict=True)]
 
 
-def _table(rows: Sequence[tuple[CourseRun, CourseResult, str]], segments: Sequence[str]) -> SectionTable:
-    body: list[list[SectionCell | str]] = []
+def _table(rows: Sequence[tuple[CourseRun, CourseResult, str]], segments: Sequence[str]) -> Table:
+    body: list[list[TableCell | str]] = []
     for run, result, name in rows:
         done, driven = result.completed
         cells = [_cell(cell.completion, cell.completed, cell.runs) for cell in result.cells]
         body.append(
             [run.vehicle, name.removeprefix(f"{run.vehicle}, "), *cells, _cell(result.completion, done, driven)]
         )
-    return SectionTable(
+    return Table(
         title="Route completion in percent, and completed runs (layout of Bench2ADVLM, Table 3)",
         headers=["vehicle", "model", *segments, "Average"],
         rows=body,
@@ -97,8 +97,8 @@ def _table(rows: Sequence[tuple[CourseRun, CourseResult, str]], segments: Sequen
     )
 
 
-def _cell(completion: float | None, completed: int, runs: int) -> SectionCell:
-    return SectionCell(cell_text.number(completion), f"{completed}/{runs}" if runs else "")
+def _cell(completion: float | None, completed: int, runs: int) -> TableCell:
+    return TableCell(cell_text.number(completion), f"{completed}/{runs}" if runs else "")
 
 
 def _warnings(names: Sequence[str]) -> list[str]:
@@ -110,8 +110,8 @@ def _facts(run: CourseRun) -> dict[str, str]:
     return {**facts, "runs": str(len(run.records)), "from": "/".join(run.folder.absolute().parts[-2:])}
 
 
-def _published(paper: PublishedVehicleTable) -> SectionTable:
-    return SectionTable(
+def _published(paper: PublishedVehicleTable) -> Table:
+    return Table(
         title=f"{paper.paper}, {paper.table} ({paper.world})",
         headers=["vehicle", "model", *paper.routes, "Average"],
         rows=[[r.vehicle, r.agent, *(f"{n}/{paper.of}" for n in r.routes), f"{r.average:g} %"] for r in paper.rows],

@@ -11,7 +11,7 @@ from closedloop_plugin.scoring.audit.printed_figures import MEASURES, OWN_KEYS, 
 from closedloop_plugin.scoring.audit.rankings import PairedDifference, PublishedRanking
 from closedloop_plugin.scoring.audit.sample_size import POINTS, POWER, SampleSizePlan
 from lmms_eval_ad2.report.cell_text import NONE
-from lmms_eval_ad2.report.sections import ReportSection, SectionCell, SectionTable, Span
+from lmms_eval_ad2.report.table import ReportSection, Span, Table, TableCell
 
 SECTION = "audit"
 MARK = " *"  # behind a difference whose interval excludes 0
@@ -37,9 +37,9 @@ def audit_section(found: FileAudit) -> ReportSection:
     )
 
 
-def _figures(found: FileAudit) -> SectionTable:
+def _figures(found: FileAudit) -> Table:
     n = len(found.routes)
-    rows: list[list[SectionCell | str]] = []
+    rows: list[list[TableCell | str]] = []
     for i, result in enumerate(found.results, 1):
         summary = result.summary
         counts = [summary["n_records"], len(result.missing), summary["n_crashed"]]
@@ -53,10 +53,10 @@ def _figures(found: FileAudit) -> SectionTable:
         "agent, or which never ended; they count with the score that they have."
     )
     headers = ["#", "result", "records", "missing", "crashed", "Driving Score [95 %]", "Success Rate % [95 %]"]
-    return SectionTable(f"Figures over all {n} routes", headers, rows, "rlrrrrr", caption=[text])
+    return Table(headers, rows, "rlrrrrr", f"Figures over all {n} routes", caption=[text])
 
 
-def _printed(found: FileAudit) -> SectionTable:
+def _printed(found: FileAudit) -> Table:
     rows = []
     for result, figures in zip(found.results, found.explained, strict=True):
         for source in dict.fromkeys(one.source for one in figures):
@@ -80,7 +80,7 @@ def _printed(found: FileAudit) -> SectionTable:
     )
     notes = [f"{result.name}: {result.listed.note}" for result in found.results if result.listed.note]
     headers = ["result", "published in", "published DS / SR", "over all routes", "the published figures are"]
-    return SectionTable("Published and recomputed", headers, rows, "llrrl", caption=[text], notes=notes)
+    return Table(headers, rows, "llrrl", "Published and recomputed", caption=[text], notes=notes)
 
 
 def _not_rounded(found: FileAudit) -> str:
@@ -101,7 +101,7 @@ def _meaning(figures: Sequence[ExplainedFigure]) -> str:
     return "; ".join(f"{MEASURES[one.measure]}: {one.text}" for one in figures)
 
 
-def _missing(found: FileAudit) -> SectionTable:
+def _missing(found: FileAudit) -> Table:
     rows = [[r.name, str(len(r.missing)), ", ".join(r.missing)] for r in found.results if r.missing]
     counts = Counter(route for result in found.results for route in result.missing)
     often = [f"{route} ({n} results)" for route, n in counts.most_common() if n > 2]
@@ -110,10 +110,10 @@ def _missing(found: FileAudit) -> SectionTable:
         text += f" Missing in more than two results: {', '.join(often)}."
     if not rows:
         text = "Every file has a record for every route."
-    return SectionTable("Missing routes", ["result", "n", "routes"], rows, "lrl", caption=[text])
+    return Table(["result", "n", "routes"], rows, "lrl", "Missing routes", caption=[text])
 
 
-def _inconsistent(found: FileAudit) -> SectionTable:
+def _inconsistent(found: FileAudit) -> Table:
     """Records whose scores contradict each other, and those that could not be checked."""
     rows = [[r.name, one["text"]] for r in found.results for one in r.summary["inconsistent"]]
     notes = [
@@ -127,12 +127,12 @@ def _inconsistent(found: FileAudit) -> SectionTable:
         f"says. Inconsistent: {sum(r.summary['n_inconsistent'] for r in found.results)} of "
         f"{sum(r.summary['n_records'] for r in found.results)} records."
     )
-    return SectionTable("Inconsistent records", ["result", "contradiction"], rows, caption=[text], notes=notes)
+    return Table(["result", "contradiction"], rows, title="Inconsistent records", caption=[text], notes=notes)
 
 
-def _ranking(found: FileAudit, measure: str) -> SectionTable:
+def _ranking(found: FileAudit, measure: str) -> Table:
     ranked = found.rankings[measure]
-    rows: list[list[SectionCell | str]] = []
+    rows: list[list[TableCell | str]] = []
     figures_of = [_first_figure(found, measure, i) for i in ranked.order]
     for place, (i, figure) in enumerate(zip(ranked.order, figures_of, strict=True), 1):
         pair = ranked.next_pairs[place - 1] if place <= len(ranked.next_pairs) else None
@@ -143,7 +143,7 @@ def _ranking(found: FileAudit, measure: str) -> SectionTable:
     headers += ["difference to the next [95 %]", "order", "published in"]
     title = f"Published ranking by {MEASURES[measure]}"
     text, notes = _ranking_text(ranked), _ranking_notes(found, ranked, figures_of)
-    return SectionTable(title, headers, rows, "rlrlrrrll", caption=[text], notes=notes)
+    return Table(headers, rows, "rlrlrrrll", title, caption=[text], notes=notes)
 
 
 def _first_figure(found: FileAudit, measure: str, i: int) -> ExplainedFigure:
@@ -178,7 +178,7 @@ def _ranking_notes(found: FileAudit, ranked: PublishedRanking, figures: Sequence
     return notes
 
 
-def _matrix(found: FileAudit, measure: str) -> SectionTable:
+def _matrix(found: FileAudit, measure: str) -> Table:
     by_place = {(pair.a, pair.b): pair for pair in found.pairs[measure]}
     n = len(found.results)
     rows = []
@@ -198,16 +198,16 @@ def _matrix(found: FileAudit, measure: str) -> SectionTable:
         for pair in found.pairs[measure]
         if pair.routes < len(found.routes)
     ]
-    return SectionTable(title, headers, rows, "l" + "r" * (n - 1), caption=[text], notes=notes)
+    return Table(headers, rows, "l" + "r" * (n - 1), title, caption=[text], notes=notes)
 
 
-def _cell(pair: PairedDifference) -> SectionCell:
+def _cell(pair: PairedDifference) -> TableCell:
     half = NONE if pair.ci is None else f"{(pair.ci[1] - pair.ci[0]) / 2:.1f}"
     mark = MARK if pair.excludes_zero else ""
-    return SectionCell(f"{pair.value:+.1f}{mark}", f"±{half}", marked=pair.excludes_zero)
+    return TableCell(f"{pair.value:+.1f}{mark}", f"±{half}", marked=pair.excludes_zero)
 
 
-def _sample_size(found: FileAudit) -> list[SectionTable]:
+def _sample_size(found: FileAudit) -> list[Table]:
     plans = {measure: one for measure, one in found.plans.items() if one is not None}
     if not plans:
         return []
@@ -226,7 +226,7 @@ def _sample_size(found: FileAudit) -> list[SectionTable]:
     )
     notes = [note for measure, one in plans.items() for note in _plan_notes(measure, one, n)]
     title = f"Routes and seeds needed to see a difference of {POINTS:g} points"
-    return [SectionTable(title, headers, rows, "lrrrr", caption=[text], notes=notes)]
+    return [Table(headers, rows, "lrrrr", title, caption=[text], notes=notes)]
 
 
 def _demands(measure: str, one: SampleSizePlan) -> list[list[str]]:
@@ -255,7 +255,7 @@ def _plan_notes(measure: str, one: SampleSizePlan, n: int) -> list[str]:
     return notes
 
 
-def _files(found: FileAudit) -> SectionTable:
+def _files(found: FileAudit) -> Table:
     named: list[tuple[str, AuditedResult | None]] = [("route file", None), *((r.name, r) for r in found.results)]
     rows = []
     for name, result in named:
@@ -266,24 +266,24 @@ def _files(found: FileAudit) -> SectionTable:
         "that of a listing of its files. The files belong to their authors and are not part of this repository."
     )
     headers = ["result", "repository", "path", "licence", "commit", "sha256"]
-    return SectionTable("Files", headers, rows, caption=[text])
+    return Table(headers, rows, title="Files", caption=[text])
 
 
-def _not_available(found: FileAudit) -> list[SectionTable]:
+def _not_available(found: FileAudit) -> list[Table]:
     rows = [[one.name, one.reason] for one in found.listed.not_available]
     text = "Results of which no public file was found that could be read. A file at a public commit can be added."
-    return [SectionTable("Not available", ["result", "reason"], rows, caption=[text])] if rows else []
+    return [Table(["result", "reason"], rows, title="Not available", caption=[text])] if rows else []
 
 
-def _other_sets(found: FileAudit) -> list[SectionTable]:
+def _other_sets(found: FileAudit) -> list[Table]:
     headers = ["result", "published Driving Score", "published Success Rate %"]
     return [
-        SectionTable(
-            f"{one.name}: published, not recomputed",
+        Table(
             headers,
             [[row.name, *(NONE if v is None else f"{v:.2f}" for v in (row.driving_score, row.success_rate))]
              for row in one.printed],
             "lrr",
+            f"{one.name}: published, not recomputed",
             caption=[f"As printed in {one.source}. Figures of other routes: not comparable with those above."],
             notes=[one.note],
         )
@@ -291,9 +291,9 @@ def _other_sets(found: FileAudit) -> list[SectionTable]:
     ]  # fmt: skip
 
 
-def _with_span(value: float, span: Span | None, signed: bool = False) -> SectionCell:
+def _with_span(value: float, span: Span | None, signed: bool = False) -> TableCell:
     figure = f"{value:{'+' if signed else ''}.2f}"
-    return SectionCell(figure, f"[{span[0]:.1f}, {span[1]:.1f}]" if span else "")
+    return TableCell(figure, f"[{span[0]:.1f}, {span[1]:.1f}]" if span else "")
 
 
 def _two(values: Sequence[float | None]) -> str:

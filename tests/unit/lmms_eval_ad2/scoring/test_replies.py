@@ -12,7 +12,7 @@ from support.builders import record
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.core.records import AnswerOption, BilingualText
 from lmms_eval_ad2.judge.base import Judge
-from lmms_eval_ad2.report.summary_fields import SummaryReader
+from lmms_eval_ad2.report.summary_fields import SummaryBlock
 from lmms_eval_ad2.scoring import pipeline
 from lmms_eval_ad2.scoring.replies import reply_record
 from lmms_eval_ad2.scoring.result_files import read_samples, scored_samples
@@ -85,8 +85,8 @@ def test_replies_have_samples_of_their_own_that_can_be_rescored(tmp_path: Path) 
 
 
 def test_a_broken_block_is_one_error() -> None:
-    reader = SummaryReader(Path("summary.json"))
     with pytest.raises(DataError, match=r"replies\.alike"):
-        reader.stability({"replies": {"per_question": 3, "alike": "all"}}, "replies")
+        SummaryBlock(Path("summary.json"), {"replies": {"per_question": 3, "alike": "all"}}).stability("replies")
     good = json.loads(json.dumps(table_of({"a1": ["A", "B"]})))
-    assert (found := reader.stability(good, "replies")) and found.alike.official == 0 and found.per_question == 2
+    found = SummaryBlock(Path("summary.json"), good).stability("replies")
+    assert found and found.alike.official == 0 and found.per_question == 2

@@ -17,7 +17,7 @@ from closedloop_plugin.scoring.audit.rankings import differences, ranking
 from closedloop_plugin.scoring.audit.result_list import PrintedFigures, parse_list
 from closedloop_plugin.scoring.audit.sample_size import plan
 from lmms_eval_ad2.report.page import report_page
-from lmms_eval_ad2.report.sections import SectionCell, render
+from lmms_eval_ad2.report.table import TableCell
 from lmms_eval_ad2.storage.code_state import code_label
 
 STRONG = np.array([60.0, 100.0, 100.0, 100.0] * 10)
@@ -51,7 +51,7 @@ def found() -> FileAudit:
 
 
 def test_text_has_every_table(found: FileAudit) -> None:
-    text = render(audit_section(found))
+    text = audit_section(found).render()
     for title in (
         "Figures over all 40 routes", "Published and recomputed", "Missing routes",
         "Published ranking by Driving Score", "Published ranking by Success Rate", "Paired differences: Driving Score",
@@ -66,16 +66,16 @@ def test_text_has_every_table(found: FileAudit) -> None:
 
 
 def test_figures_of_other_sets_are_listed_as_printed(found: FileAudit) -> None:
-    text = " ".join(render(audit_section(found), wide=True).split())
+    text = " ".join(audit_section(found).render(wide=True).split())
     assert "Newer set: published, not recomputed" in text and "As printed in a page." in text
     assert "Fast 71.50 40.00" in text and "Slow 20.00 –" in text and "its count differs" in text
     assert audit_section(found).data["other_sets"][0]["printed"][1]["success_rate"] is None
 
 
 def test_figures_that_are_cut_off_are_named() -> None:
-    text = " ".join(render(audit_section(audit_of([audited_result("thirds", [100.0, 100.0, 0.0], 66.66)]))).split())
+    text = " ".join(audit_section(audit_of([audited_result("thirds", [100.0, 100.0, 0.0], 66.66)])).render().split())
     assert "counts (Thirds, Driving Score 66.66 for 66.667; Thirds, Success Rate 66.66 for 66.667)" in text
-    text = " ".join(render(audit_section(audit_of([audited_result("thirds", [100.0, 100.0, 0.0], 66.67)]))).split())
+    text = " ".join(audit_section(audit_of([audited_result("thirds", [100.0, 100.0, 0.0], 66.67)])).render().split())
     assert "counts (none here)" in text
 
 
@@ -91,22 +91,22 @@ def test_the_matrix_marks_intervals_that_exclude_0(found: FileAudit) -> None:
     tables = audit_section(found).tables
     matrix = next(table for table in tables if table.title == "Paired differences: Driving Score")
     ((name, cell),) = matrix.rows
-    assert isinstance(cell, SectionCell) and cell.marked
+    assert isinstance(cell, TableCell) and cell.marked
     assert name == "2 Weak" and cell.figure == "+52.5 *" and cell.span.startswith("±")
 
 
 def test_pairs_over_fewer_routes_are_named(found: FileAudit) -> None:
     (pair,) = found.pairs["driving_score"]
     fewer = replace(found, pairs={**found.pairs, "driving_score": [replace(pair, routes=39)]})
-    assert "- Strong and Weak: over 39 routes" in render(audit_section(fewer))
-    assert "over 39 routes" not in render(audit_section(found))
+    assert "- Strong and Weak: over 39 routes" in audit_section(fewer).render()
+    assert "over 39 routes" not in audit_section(found).render()
 
 
 def test_inconsistent_records_are_listed(found: FileAudit) -> None:
-    assert "Inconsistent: 0 of 79 records." in render(audit_section(found))
+    assert "Inconsistent: 0 of 79 records." in audit_section(found).render()
     changes = {"n_inconsistent": 1, "inconsistent": [{"text": "route 5: score_composed"}], "unchecked": {"odd": ["7"]}}
     checked = replace(found.results[0], summary={**found.results[0].summary, **changes})
-    text = render(audit_section(replace(found, results=(checked, *found.results[1:]))))
+    text = audit_section(replace(found, results=(checked, *found.results[1:]))).render()
     assert "Inconsistent: 1 of 79 records." in text and "route 5: score_composed" in text
     assert "- Strong: not checked, odd: 1 record(s)" in text
 
@@ -114,7 +114,7 @@ def test_inconsistent_records_are_listed(found: FileAudit) -> None:
 def test_a_complete_single_result_has_a_report() -> None:
     section = audit_section(audit_of([audited_result("strong", STRONG)]))
     assert not any(table.title.startswith("Routes and seeds") for table in section.tables)
-    assert "Every file has a record" in render(section)
+    assert "Every file has a record" in section.render()
 
 
 def test_the_ranking_names_sources_denominators_and_results_without_a_figure() -> None:
@@ -144,5 +144,5 @@ def test_texts_are_escaped_on_the_page_and_in_markdown() -> None:
     assert "<h1>Audit of a list</h1>" in page
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page and "\x1b" not in page
     assert "script-src 'none'" in page and 'class="num marked"' in page
-    text = render(section, markdown=True)
+    text = section.render(markdown=True)
     assert "<script>" not in text and "](http" not in text and "\x1b" not in text
