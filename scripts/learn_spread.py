@@ -23,7 +23,7 @@ from marked_blocks import insert
 
 from closedloop_plugin.learn.shipped_model import FOLDER
 from lmms_eval_ad2.data.releases.world import TASKS
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "learn.md"
 CARD = FOLDER / "README.md"
@@ -56,7 +56,7 @@ def _table(title: str, seeds: Sequence[LearnedSeed], rows: Sequence[Sequence[str
     several = len({one.release for one in seeds}) > 1
     heads = [title, *(f"seed {one.seed}" + (f" ({one.release})" if several else "") for one in seeds), "mean ± sd"]
     columns = len(heads) if len(seeds) > 1 else 2
-    return TextTable(heads[:columns], [row[:columns] for row in rows], "l" + "r" * (columns - 1)).markdown()
+    return Table(heads[:columns], [row[:columns] for row in rows], "l" + "r" * (columns - 1)).markdown()
 
 
 def spread(values: Sequence[float]) -> str:

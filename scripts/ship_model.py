@@ -23,7 +23,7 @@ from closedloop_plugin.learn.model_folder import CONFIG, WEIGHTS
 from closedloop_plugin.learn.shipped_model import FOLDER
 from closedloop_plugin.learn.train import LOG
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 from lmms_eval_ad2.storage.files import atomic_path, file_sha256
 from lmms_eval_ad2.storage.local_weights import TRAINING_CARD
 from lmms_eval_ad2.storage.training_card import TrainingCard, read_card
@@ -74,7 +74,7 @@ def _sets(out: Path, card: TrainingCard, names: list[str]) -> str:
         rows.append((name, DRIVERS.get(name, "the next one"), frames, known[name]))
     total = sum(frames for _, _, frames, _ in rows)
     shown = [(name, driver, f"{frames:,}", digest) for name, driver, frames, digest in rows]
-    table = TextTable(("set", "driver", "frames", "SHA-256 of the set"), shown, "llrl").markdown()
+    table = Table(("set", "driver", "frames", "SHA-256 of the set"), shown, "llrl").markdown()
     return f"{total:,} frames of made routes:\n\n{table}"
 
 

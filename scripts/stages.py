@@ -31,7 +31,7 @@ from process_memory import MemorySampler, gpu_used_mib, larger
 import lmms_eval_ad2
 from lmms_eval_ad2.core.parent_process import exit_with_parent
 from lmms_eval_ad2.core.printed import one_line
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 from lmms_eval_ad2.storage.lock import lock_folder
@@ -138,13 +138,13 @@ class StageRunner:
                 found[name].add(line.value)
         return found
 
-    def table(self, stages: Sequence[Stage]) -> TextTable:
+    def table(self, stages: Sequence[Stage]) -> Table:
         histories = self.histories(stages)
         rows = [_row(stage, histories[stage.name], self.gpu_absent) for stage in stages]
         total = _clock(sum(history.seconds for history in histories.values()))
         least = "≥ " if any(history.unknown for history in histories.values()) else ""
         rows.append(("all stages", "", f"{least}{total}", "", "", ""))
-        return TextTable(("stage", "outcome", "wall time", "attempts", "peak host MiB", "peak GPU MiB"), rows, "llrrrr")
+        return Table(("stage", "outcome", "wall time", "attempts", "peak host MiB", "peak GPU MiB"), rows, "llrrrr")
 
     def _write(self, stages: Sequence[Stage]) -> None:
         with atomic_write(self.out / "stages.md") as file:

@@ -24,7 +24,7 @@ from closedloop_plugin.learn.questions.collection import label_folder
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.releases.world import TASKS
 from lmms_eval_ad2.report.runs import RunSummary, load
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 
 LANGUAGES = {"en": ("scores", ""), "zh": ("scores_zh", "_zh")}  # block of the page, end of the tasks' names
 PAGE = Path(__file__).resolve().parent.parent / "tasks" / "ad2_world" / "README.md"
@@ -98,7 +98,7 @@ def table(
         guess = [] if guesses is None else [_cell(guesses[part], None)]
         rows.append((task, cells[0].n, *guess, *(_cell(cell.official, cell.ci) for cell in cells)))
     heads = ("task", "n", *([] if guesses is None else ["without the picture"]), *titles)
-    return TextTable(heads, rows, "l" + "r" * (len(heads) - 1)).markdown()
+    return Table(heads, rows, "l" + "r" * (len(heads) - 1)).markdown()
 
 
 def _cell(value: float | None, interval: tuple[float, float] | None) -> str:

@@ -268,7 +268,7 @@ def _row(s: CarlaServerStatus) -> dict[str, Any]:
 
 
 def _table(found: Sequence[CarlaServerStatus], folder: Path) -> None:
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     headers = ("server", "state", "process", "gpu", "up", "restarts", "version", "log")
     rows: list[tuple[str, ...]] = []
@@ -279,7 +279,7 @@ def _table(found: Sequence[CarlaServerStatus], folder: Path) -> None:
             gpu = "-" if e.gpu is None else str(e.gpu)
             own = (process, gpu, _uptime(s), str(e.restarts), s.probe.server_version, str(folder / f"{e.port}.log"))
         rows.append((s.server, s.state, *own))
-    print(TextTable(headers, rows, "lllrrrll").plain())
+    print(Table(headers, rows, "lllrrrll").plain())
 
 
 def _uptime(s: CarlaServerStatus) -> str:

@@ -116,8 +116,8 @@ def _system(model: Any, name: str | None, batch_size: int) -> ModelBackend | Age
 
 def _driven(prepared: PreparedRun, repetitions: int, folder: Path | None, traffic_signs: str | None) -> DriveResult:
     """Drive the episodes that are missing, and summarise all."""
-    from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.cli.drive.selection import other_values
+    from closedloop_plugin.report.score_text import closing_text
     from closedloop_plugin.runner.run import run
     from closedloop_plugin.scoring.official import from_episode
     from closedloop_plugin.scoring.summary import summarise
@@ -128,6 +128,6 @@ def _driven(prepared: PreparedRun, repetitions: int, folder: Path | None, traffi
     official = [from_episode(record) for record in records]
     more: dict[str, Any] = {"identity": identity, "traffic_signs": traffic_signs}
     scores = summarise(official, prepared.routes, rules, repetitions, **more) if whole else None
-    table = report(records, prepared.routes, rules, repetitions, folder=prepared.run.folder, **more)
+    table = closing_text(records, prepared.routes, rules, repetitions, folder=prepared.run.folder, **more)
     notes = (*prepared.notes, *other_values(records, prepared.drawn))
     return DriveResult(folder, records, scores, "\n".join([table, *notes]))

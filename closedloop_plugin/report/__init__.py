@@ -1,1 +1,1 @@
-"""Pictures of episodes: film strip, top view, video."""
+"""Results of drives for readers: sections of reports, comparisons, texts of scores, pictures and videos."""

@@ -1,9 +1,12 @@
-"""top_view: an episode from above with road, route, the ego's track coloured by speed, other actors and infractions."""
+"""top_view: an episode from above with road, route, the ego's track coloured by speed, other actors and infractions.
+
+robot_view: the same of a robot's run on a course.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +14,15 @@ import numpy as np
 
 from closedloop_plugin.core.boxes import corners, oriented_box
 from closedloop_plugin.core.state import PEDESTRIANS, STATIC
-from closedloop_plugin.report.episode_track import ActorTrack, EpisodeTrack, Pose
+from closedloop_plugin.report.track_log import ActorTrack, EpisodeTrack, Pose
 from lmms_eval_ad2.core.errors import require
 
 Ground = tuple[str, np.ndarray]  # kind of an OpenDRIVE lane, its outline (N, 2) in the map frame
 
 MARGIN_M = 15.0
 CRASH_M = 12.0  # radius around the ego within which actors are drawn at a collision
+FLOOR_MARGIN_M = 0.12  # around the floor of a robot's course
+GHOST_S = 2.0  # between drawn outlines of a robot
 HEIGHTS = (20, -34, 42, -56, 64, -78)  # points, of labels above and below their place
 MARK_S = 5.0  # between time labels of the ego's track
 MARK_M = 4.0  # at least; a creeping ego would put labels over each other
@@ -25,6 +30,8 @@ GROUND = {"driving": "#d4d6d9", "shoulder": "#e6e2d8", "parking": "#cfd9e6", "bi
 LINES = {"signal": "#d62728", "stop": "#8c1d1d", "yield": "#e6a400"}
 ROUTE, WRONG, EGO = "#5b8def", "#c2185b", "#111111"
 SCENARIO, BACKGROUND, PEOPLE, THINGS = "#e67e22", "#8a8f98", "#8e44ad", "#a0522d"
+FLOOR, TAPE = "#e9eaec", "#e6b800"  # of a robot's course
+ENDED_WELL = "completed"
 NAMES = {
     "collisions_layout": "collision: object",
     "collisions_pedestrian": "collision: pedestrian",
@@ -42,15 +49,9 @@ NAMES = {
 
 def top_view(track: EpisodeTrack, out: Path, ground: Sequence[Ground] = ()) -> Path:
     """Write a picture; the suffix of `out` selects PNG, SVG or PDF. Returns `out`."""
-    require("matplotlib", "pictures")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     low, high = _extent(track)
     wide, tall = high - low
-    figure = Figure(figsize=(11.0, float(np.clip(9.0 * tall / wide, 3.2, 12.0)) + 1.5))
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    figure, axes = _figure(11.0, float(np.clip(9.0 * tall / wide, 3.2, 12.0)) + 1.5)
     _ground(axes, ground, low, high)
     _route(axes, track)
     _stop_lines(axes, track)
@@ -71,6 +72,21 @@ def top_view(track: EpisodeTrack, out: Path, ground: Sequence[Ground] = ()) -> P
         shown.values(), shown, loc="upper left", bbox_to_anchor=(0, 0), borderaxespad=5, ncols=5, fontsize=8,
         frameon=False,
     )  # fmt: skip
+    return _saved(figure, out)
+
+
+def _figure(wide: float, tall: float) -> tuple[Any, Any]:
+    """A figure of `wide` x `tall` inches, and its axes."""
+    require("matplotlib", "pictures")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(wide, tall))
+    FigureCanvasAgg(figure)
+    return figure, figure.add_subplot()
+
+
+def _saved(figure: Any, out: Path) -> Path:
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=110, bbox_inches="tight", pad_inches=0.15)
     return out
@@ -173,14 +189,15 @@ def _style(body: ActorTrack) -> tuple[str, str]:
 
 def _ego(figure: Any, axes: Any, track: EpisodeTrack) -> None:
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import Normalize
 
     moments = track.moments
     xy = np.array([(m.x, m.y) for m in moments])
     speed = np.array([3.6 * m.speed for m in moments])
     if len(xy) > 1:
         parts = np.stack([xy[:-1], xy[1:]], axis=1)
-        top = max(float(speed.max()), 1.0)
-        lines = LineCollection(list(parts), cmap="viridis", norm=_norm(top), lw=3.2, zorder=6, capstyle="round")
+        norm = Normalize(0.0, max(float(speed.max()), 1.0))
+        lines = LineCollection(list(parts), cmap="viridis", norm=norm, lw=3.2, zorder=6, capstyle="round")
         lines.set_array((speed[:-1] + speed[1:]) / 2)
         axes.add_collection(lines)
         figure.colorbar(lines, ax=axes, label="ego's speed, km/h", shrink=0.6, pad=0.01, aspect=25)
@@ -199,12 +216,6 @@ def _ego(figure: Any, axes: Any, track: EpisodeTrack) -> None:
                 f"{now.t:.0f} s", (now.x, now.y), side, textcoords="offset points", fontsize=7, color="#333333",
                 ha="center", va="center", zorder=7,
             )  # fmt: skip
-
-
-def _norm(top: float) -> Any:
-    from matplotlib.colors import Normalize
-
-    return Normalize(0.0, top)
 
 
 def _places(axes: Any, track: EpisodeTrack, right: float) -> None:
@@ -226,3 +237,66 @@ def box(pose: Pose, length: float, width: float) -> np.ndarray:
     """Corners of a body, (4, 2), in the map frame."""
     _, x, y, yaw = pose
     return np.array(corners(oriented_box(x, y, yaw, length, width)))
+
+
+def robot_view(drive: Mapping[str, Any], out: Path) -> Path:
+    """Write a picture of a run on a course: lane, obstacles, planned and driven path, end. Returns `out`.
+
+    drive: a JSON value from tracks/, as written by robots/course/runner.py; metres, radians, the track's frame.
+    """
+    wide, tall = drive["floor"]
+    figure, axes = _figure(9.0, 9.0 * tall / wide + 1.0)
+    axes.fill([0, wide, wide, 0], [0, 0, tall, tall], color=FLOOR, zorder=0)
+    for i, line in enumerate(drive["lines"]):
+        axes.plot(*np.array(line).T, color=TAPE, lw=4, zorder=2, label="yellow line" if i == 0 else None)
+    for i, outline in enumerate(drive["obstacles"]):
+        axes.fill(*np.array(outline).T, color=THINGS, zorder=3, label="obstacle" if i == 0 else None)
+    axes.plot(*np.array(drive["planned"]).T, color=ROUTE, lw=6, alpha=0.4, zorder=4, label="planned")
+    _driven(axes, drive)
+    axes.set_xlim(-FLOOR_MARGIN_M, wide + FLOOR_MARGIN_M)
+    axes.set_ylim(-FLOOR_MARGIN_M, tall + FLOOR_MARGIN_M)
+    axes.set_aspect("equal")
+    axes.set_xlabel("x, m")
+    axes.set_ylabel("y, m")
+    axes.set_title(robot_heading(drive["result"]), fontsize=9, loc="left")
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.08), ncols=5, fontsize=8, frameon=False)
+    return _saved(figure, out)
+
+
+def robot_heading(result: Mapping[str, Any]) -> str:
+    """Title of two lines: segment and driver, result."""
+    slow = result["interpreter"] or {}
+    driver = " + ".join(str(part) for part in (result["agent"].get("name"), slow.get("name")) if part)
+    what = f"{result['segment']} ({result['geometry']}), run {result['run']}"
+    end = result["end"] + (f": {result['what']}" if result["what"] and result["what"] != result["end"] else "")
+    return (
+        f"{what}, {result['robot'].get('name')}, {driver}\n"
+        f"{end}, completion {result['completion']:.1f} %, {result['time_s']:.1f} s"
+    )
+
+
+def _driven(axes: Any, drive: Mapping[str, Any]) -> None:
+    """Draw the driven path, outlines of the vehicle, a dot per decision, and a mark at the end."""
+    poses = np.array(drive["poses"])  # t, x, y, yaw, speed
+    if not len(poses):
+        return
+    length, width, ahead = drive["footprint"]
+    axes.plot(poses[:, 1], poses[:, 2], color=EGO, lw=1.8, zorder=6, label="driven")
+    due = 0.0
+    for pose in poses:
+        if pose[0] >= due:
+            axes.fill(*_outline(pose, length, width, ahead).T, fill=False, edgecolor=EGO, lw=0.5, alpha=0.5, zorder=5)
+            due = pose[0] + GHOST_S
+    asked = np.array([c["pose"][:2] for c in drive["cycles"] if c.get("pose")])
+    if len(asked):
+        axes.plot(*asked.T, ".", color="#2c5bb8", ms=5, zorder=7, label="decision")
+    well = drive["result"]["end"] == ENDED_WELL
+    axes.fill(*_outline(poses[-1], length, width, ahead).T, color=EGO if well else WRONG, alpha=0.8, lw=0, zorder=8)
+    axes.plot(
+        *poses[-1, 1:3], "o" if well else "X", color=EGO if well else WRONG, mec="white", ms=10, zorder=9, label="end"
+    )
+
+
+def _outline(pose: np.ndarray, length: float, width: float, ahead: float) -> np.ndarray:
+    t, x, y, yaw = (float(v) for v in pose[:4])
+    return box((t, x + ahead * np.cos(yaw), y + ahead * np.sin(yaw), yaw), length, width)

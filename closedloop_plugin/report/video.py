@@ -1,4 +1,4 @@
-"""VideoRecorder: a video of an episode: H.264 by PyAV if available, else MPEG-4 by OpenCV, or a GIF by Pillow.
+"""VideoRecorder: a video of an episode: H.264 by PyAV if available, else MPEG-4 by OpenCV.
 
 The file gets its name when it is complete. Frames are written one by one, so memory does not grow with the length.
 """
@@ -9,18 +9,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from PIL import Image
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.report.caption import captioned
-from closedloop_plugin.report.episode_track import reply_lines
+from closedloop_plugin.report.film_strip import captioned
 from closedloop_plugin.report.top_view import NAMES, WRONG
+from closedloop_plugin.report.track_log import reply_lines
 from lmms_eval_ad2.core.errors import Ad2Error, MissingExtra, require
 
 LINES, LINES_NARROW, WIDE = 4, 7, 640  # lines of text under a picture, and under one narrower than WIDE px
 MARK_S = 1.5  # for which an infraction is shown
-GIF_WIDTH = 400  # px
-GIF_MOST = 400  # frames held; of a longer video every second one is dropped
 
 
 class FrameWriter(Protocol):
@@ -38,8 +35,8 @@ class VideoRecorder:
     in real time.
     """
 
-    def __init__(self, folder: Path, camera: str, task: Any, every_s: float = 0.1, suffix: str = ".mp4") -> None:
-        self.file = Path(folder) / f"{task.key}{suffix}"
+    def __init__(self, folder: Path, camera: str, task: Any, every_s: float = 0.1) -> None:
+        self.file = Path(folder) / f"{task.key}.mp4"
         self._camera, self._every_s = camera, every_s
         self._part = self.file.with_name(f".part-{self.file.name}")
         self._writer: FrameWriter | None = None
@@ -97,11 +94,7 @@ def framed(image: np.ndarray) -> np.ndarray:
 
 
 def writer(file: Path, fps: float, width: int, height: int) -> FrameWriter:
-    """The best available writer for the suffix, .mp4 or .gif."""
-    if file.suffix == ".gif":
-        return _Gif(file, fps)
-    if file.suffix != ".mp4":
-        raise Ad2Error(f"{file}: a video file ends in .mp4 or .gif")
+    """The best available writer of .mp4 files."""
     try:
         return _H264(file, fps, width, height)
     except MissingExtra:
@@ -146,28 +139,3 @@ class _Mpeg4:
 
     def close(self) -> None:
         self._video.release()
-
-
-class _Gif:
-    """GIF by Pillow; small, with a lower frame rate for long episodes."""
-
-    def __init__(self, file: Path, fps: float) -> None:
-        self._file, self._ms = file, 1000.0 / fps
-        self._frames: list[Image.Image] = []
-        self._every, self._seen = 1, 0
-
-    def add(self, image: np.ndarray) -> None:
-        if self._seen % self._every == 0:
-            picture = Image.fromarray(np.ascontiguousarray(image))
-            if picture.width > GIF_WIDTH:
-                picture = picture.resize((GIF_WIDTH, max(1, round(picture.height * GIF_WIDTH / picture.width))))
-            self._frames.append(picture.quantize(128))
-        self._seen += 1
-        if len(self._frames) > GIF_MOST:
-            self._frames = self._frames[::2]
-            self._every *= 2
-
-    def close(self) -> None:
-        first, *rest = self._frames
-        shown = round(self._ms * self._every)
-        first.save(self._file, "GIF", save_all=True, append_images=rest, duration=shown, loop=0)

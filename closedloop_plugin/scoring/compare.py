@@ -32,8 +32,7 @@ from closedloop_plugin.scoring.measures import (
 from closedloop_plugin.scoring.official_record import REPLACED
 from closedloop_plugin.scoring.paired_routes import ComparedRun, PairedRoutes, PairingRule, pair_routes
 from lmms_eval_ad2.report.compare import holm
-from lmms_eval_ad2.report.sections import Span
-from lmms_eval_ad2.report.text_table import few
+from lmms_eval_ad2.report.table import Span, few
 from lmms_eval_ad2.scoring.metrics.intervals import Bounds, ClusterJackknife, Floats
 from lmms_eval_ad2.scoring.metrics.paired_comparison import paired
 

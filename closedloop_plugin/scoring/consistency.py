@@ -18,7 +18,7 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.scoring.driving import composed, lane_percents, penalty_of
 from closedloop_plugin.scoring.efficiency import percents
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord
-from lmms_eval_ad2.report.text_table import few
+from lmms_eval_ad2.report.table import few
 
 FEWEST_DECIMALS, MOST_DECIMALS = 3, 6  # of scores; the official script writes 6
 MOST_NAMED = 10  # inconsistent scores or routes in a note

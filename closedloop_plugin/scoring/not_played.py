@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from lmms_eval_ad2.report.text_table import few
+from lmms_eval_ad2.report.table import few
 
 MOST_REASONS = 8
 

@@ -55,7 +55,7 @@ from closedloop_plugin.scoring.not_played import not_played_note
 from closedloop_plugin.scoring.official_record import REPLACED, OfficialRecord
 from closedloop_plugin.scoring.one_run import check_routes, is_foreign, one_origin
 from closedloop_plugin.scoring.provenance import provenance
-from lmms_eval_ad2.report.text_table import few
+from lmms_eval_ad2.report.table import few
 from lmms_eval_ad2.scoring.metrics.intervals import (
     METHOD,
     NOT_NEGATIVE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 
 _MOST_FLAGGED = 20  # questions listed in text; --json has all
 
@@ -21,7 +21,7 @@ def summary_lines(found: dict[str, Any]) -> list[str]:
     if not rows:
         return [*lines, "no question is finished yet"]
     headers = ("reviewer", "task", "finished", "solved % [95 %]", *(f"{name} %" for name in verdicts))
-    lines += [TextTable(headers, rows, "llrllll").plain(), "the paper: nearly 100 % of perception and over 97.5 % of "
+    lines += [Table(headers, rows, "llrllll").plain(), "the paper: nearly 100 % of perception and over 97.5 % of "
               "prediction and planning solved (section 4.1, 400 questions)"]  # fmt: skip
     lines += [f"{name}: {part['pending']} not finished" for name, part in found["reviewers"].items() if part["pending"]]
     if found["agreement"]["questions"]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.data.home.statistics import DatasetStatistics
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.data.home import DatasetManifest, DatasetVerification
@@ -53,9 +53,9 @@ def _table(found: DatasetStatistics, condition: str, split: str) -> str:
         headers, rows = [condition, *names], [
             (header, *(row[i] for row in rows)) for i, header in enumerate(headers[2:], 2)
         ]  # fmt: skip
-        text = TextTable(headers, rows, "l" + "r" * len(names)).plain()
+        text = Table(headers, rows, "l" + "r" * len(names)).plain()
     else:
-        text = TextTable(headers, rows, "ll" + "r" * (len(values) + 1)).plain()
+        text = Table(headers, rows, "ll" + "r" * (len(values) + 1)).plain()
     title = f"by {condition}" if condition else "by part and sub-task"
     if split:
         title += f"; in brackets: {' / '.join(found.values(split))}"
@@ -261,9 +261,9 @@ def run_schema(options: DataSchemaOptions) -> int:
     if options.name:
         print(find_release(options.name).schema, end="")
     else:
-        from lmms_eval_ad2.report.text_table import TextTable
+        from lmms_eval_ad2.report.table import Table
 
-        print(TextTable(("release", "title"), [(r.name, r.title) for r in releases().values()]).plain())
+        print(Table(("release", "title"), [(r.name, r.title) for r in releases().values()]).plain())
     return 0
 
 

@@ -99,14 +99,14 @@ def _load(path: Path) -> Any:
 
 
 def _table(data: Mapping[str, Any]) -> str:
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     def value(name: str) -> str:
         return "-" if data[name] is None else f"{data[name]:.4f}"
 
     counts = {name: COUNTS.get(name, "n_language") for name in TABLE}
     rows = [(name, value(name), UNIT_OF.get(name, "0..1"), data[n] if n else "") for name, n in counts.items()]
-    lines = [TextTable(("part", "value", "unit", "n"), rows, "lrlr").plain(), ""]
+    lines = [Table(("part", "value", "unit", "n"), rows, "lrlr").plain(), ""]
     reasons: dict[str, list[str]] = {}
     for name, why in data["unscored"].items():
         reasons.setdefault(f"{why['reason']}: {why['detail']}", []).append(name)
@@ -132,8 +132,8 @@ def _table(data: Mapping[str, Any]) -> str:
     lines += [
         "",
         "what the answers chose (read from their words, not by exact equality; not read counts as wrong)",
-        TextTable(("questions", "accuracy", "read", "not read"), totals, "lrrr").plain(indent=2),
+        Table(("questions", "accuracy", "read", "not read"), totals, "lrrr").plain(indent=2),
         "",
-        TextTable(("truth", "chose", "right", "counts", "id", "not read because"), choices).plain(indent=2),
+        Table(("truth", "chose", "right", "counts", "id", "not read because"), choices).plain(indent=2),
     ]
     return "\n".join(lines)

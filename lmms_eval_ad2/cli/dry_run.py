@@ -105,7 +105,7 @@ def _faults(plan: TaskPlan) -> list[str]:
 def _print_tasks(plans: Sequence[TaskPlan], selection: TaskSelection) -> None:
     """One row per task: questions, images, answers of an earlier run, and requests to come."""
     from lmms_eval_ad2.harness.run_plan import CERTAINTIES
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     rows = [_row(plan) for plan in plans if not plan.fault]
     if len(rows) > 1:
@@ -114,7 +114,7 @@ def _print_tasks(plans: Sequence[TaskPlan], selection: TaskSelection) -> None:
         rows.append(("all", "", sums[0], "", sums[1], worst + sums[2]))
     if rows:
         headers = ("task", "data", "questions", "images present", "answered", "requests to come")
-        print(TextTable(headers, rows, "llrlrr").plain())
+        print(Table(headers, rows, "llrlrr").plain())
     for plan in plans:
         for note in plan.notes:
             show(f"{plan.task.name}: {note}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lmms_eval_ad2.core.plugins import RunKind
     from lmms_eval_ad2.report import RunSummary
     from lmms_eval_ad2.report.published import PublishedTable
-    from lmms_eval_ad2.report.sections import ReportSection
+    from lmms_eval_ad2.report.table import ReportSection
 
 COMPARE = "compare"
 
@@ -136,7 +136,9 @@ def run(options: ReportOptions) -> int:
     if options.task:
         raise Ad2Error("--task is an option of --sample and --wrong")
     own = own_tables(options.published_file) if options.published_file else None
-    sections, covered = _sections(options, paths)
+    by_kind, covered = _results(paths)
+    driven = {"published": not options.no_published, **_drive_options(options)}
+    sections = [kind.report(results, **driven) for kind, results in by_kind]
     paths = [path for path in paths if path not in covered or report.holds_runs(path)]
     # Reports on stderr what it leaves out.
     runs = report.with_floors(report.load(paths)) if paths else []
@@ -147,7 +149,8 @@ def run(options: ReportOptions) -> int:
     if (options.routes or options.traffic_signs) and not sections:
         raise Ad2Error("--routes and --traffic-signs are for driven results; there are none in these paths")
     if options.json:
-        print(json.dumps(_as_json(runs, options, sections, own), ensure_ascii=False, indent=1))
+        figures = tables.as_json(runs, published=not options.no_published, kinds=options.kinds, own=own)
+        _print_json({**figures, **{section.name: section.data for section in sections}})
     else:
         if runs:
             shape = {"markdown": options.markdown, "breakdowns": options.breakdowns, "wide": options.wide}
@@ -160,13 +163,13 @@ def run(options: ReportOptions) -> int:
 
 
 def _in_text(options: ReportOptions) -> bool:
-    """Whether the printed tables have the papers' figures: in a terminal only if asked for."""
+    """True if the printed tables have the papers' figures: in a terminal only if asked for."""
     named = options.published_file is not None and not options.no_published
     return options.published or named or (options.markdown and not options.no_published)
 
 
 def _shapes_tables(options: ReportOptions) -> bool:
-    """Whether an option of the tables is given that a list does not have."""
+    """True if an option of the tables is given that a list does not have."""
     return bool(options.html or options.breakdowns or options.routes or options.traffic_signs or options.wide)
 
 
@@ -183,32 +186,42 @@ def _unparsed(options: ReportOptions, paths: Sequence[Path]) -> int:
     found = unread.unread(report.load(rest)) if rest else []
     found = unread.by_count([*found, *(one for kind, results in by_kind for one in kind.unread(results))])
     if options.json:
-        print(json.dumps({"unread": [asdict(one) for one in found]}, ensure_ascii=False, indent=1))
+        _print_json({"unread": [asdict(one) for one in found]})
     else:
         print(unread.render(found, markdown=options.markdown), end="")
     return 0
 
 
 def _samples(options: ReportOptions, paths: Sequence[Path]) -> int:
-    """Print one sample, or those that lost points."""
-    from lmms_eval_ad2.cli.report_samples import print_sample, print_wrong
+    """Print one sample in all tasks of all runs that have it, or the samples that lost points, worst first."""
+    from lmms_eval_ad2 import report
     from lmms_eval_ad2.core.errors import Ad2Error
+    from lmms_eval_ad2.report import sample_pictures, samples
 
     if _shapes_tables(options) or options.markdown:
         raise Ad2Error("--sample and --wrong print lists of their own: of the other options only --json goes with them")
-    if options.sample is not None:
-        print_sample(paths, options.sample, task=options.task, images=options.images, as_json=options.json)
+    runs = report.load(paths)
+    if options.sample is None:
+        lost = samples.lost_points(runs, options.task, options.limit)
+        if options.json:
+            _print_json({"wrong": asdict(lost)})
+        else:
+            print(samples.render_lost(lost, [str(path) for path in paths]), end="")
+        return 0
+    found = samples.find(runs, options.sample, options.task)
+    if options.json:
+        _print_json({"samples": [samples.as_json(one) for one in found]})
     else:
-        print_wrong(paths, task=options.task, limit=options.limit, as_json=options.json)
+        print("\n".join(samples.render_sample(one) for one in found), end="")
+    for number, one in enumerate(found, 1) if options.images else ():
+        for line in sample_pictures.save(one.row, one.task, Path(str(options.images)), number):
+            if not options.json:
+                show(line)
     return 0
 
 
-def _sections(options: ReportOptions, paths: Sequence[Path]) -> tuple[list[ReportSection], set[Path]]:
-    """(the sections of all run kinds with results at or below the paths, the paths with such results)."""
-    by_kind, covered = _results(paths)
-    published = not options.no_published
-    chosen = _drive_options(options)
-    return [kind.report(results, published=published, **chosen) for kind, results in by_kind], covered
+def _print_json(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=1))
 
 
 def _drive_options(options: ReportOptions) -> dict[str, Any]:
@@ -233,11 +246,9 @@ def _results(paths: Sequence[Path]) -> tuple[list[tuple[RunKind, list[Path]]], s
 
 
 def _print(sections: Sequence[ReportSection], options: ReportOptions) -> None:
-    from lmms_eval_ad2.report.sections import render
-
     shape = {"markdown": options.markdown, "details": options.breakdowns, "wide": options.wide}
     for section in sections:
-        print(render(section, published=_in_text(options), **shape), end="")
+        print(section.render(published=_in_text(options), **shape), end="")
 
 
 def _write_page(
@@ -253,22 +264,6 @@ def _write_page(
     )  # fmt: skip
     if not options.json:
         show(f"\nreport page: {path}" + (f" (made the folder {path.parent})" if made else ""))
-
-
-def _as_json(
-    runs: list[RunSummary], options: ReportOptions, sections: Sequence[ReportSection],
-    own: Mapping[str, PublishedTable] | None,
-) -> dict[str, Any]:  # fmt: skip
-    from lmms_eval_ad2.report.grid import grids
-    from lmms_eval_ad2.report.repeat_grids import repeat_grids
-
-    tables = grids(runs, with_published=not options.no_published, kinds=options.kinds, own=own)
-    return {
-        "runs": [{"folder": str(r.folder), "name": r.name, "role": r.role, "run": dict(r.about)} for r in runs],
-        "tables": [asdict(grid) for grid in (*tables, *repeat_grids(runs))],
-        "tasks": [{"run": r.name, **asdict(task)} for r in runs for task in r.tasks.values()],
-        **{section.name: section.data for section in sections},
-    }
 
 
 def _compare(options: ReportOptions) -> int:
@@ -312,7 +307,7 @@ def _compare(options: ReportOptions) -> int:
         about = {
             "a": str(a.folder), "b": str(b.folder), "interval_method": METHOD, "tasks": [asdict(row) for row in rows],
         }  # fmt: skip
-        print(json.dumps(about, ensure_ascii=False, indent=1))
+        _print_json(about)
     else:
         print(compare.render(a, b, rows, markdown=options.markdown, sets=sets, tasks=tasks), end="")
     return 0
@@ -336,7 +331,7 @@ def _compared_by_kind(options: ReportOptions) -> bool:
         published = not options.no_published
         section = kind.compare(a, b, force=options.force, published=published, **_drive_options(options))
         if options.json:
-            print(json.dumps(section.data, ensure_ascii=False, indent=1))
+            _print_json(section.data)
         else:
             _print([section], options)
         if options.html:

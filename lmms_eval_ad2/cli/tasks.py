@@ -47,11 +47,11 @@ def run(options: TasksOptions) -> int:
         print(json.dumps([{"task": t.name, "dataset": t.dataset, "split": t.split, "ready": t.ready(),
                            "about": t.description} for t in rows], indent=1))  # fmt: skip
         return 0
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     found = [(task, task.readiness()) for task in rows]
     cells = [(t.name, state.state, f"{t.dataset}/{t.split}", t.description) for t, state in found]
-    print(TextTable(("task", "state", "data", "about"), cells).plain())
+    print(Table(("task", "state", "data", "about"), cells).plain())
     for reason in dict.fromkeys(state.reason for _, state in found if state.state == "damaged"):
         show(f"warning: {reason}", file=sys.stderr)
     return 0

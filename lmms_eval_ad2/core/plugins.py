@@ -45,7 +45,7 @@ class RunKind:
 
     recognises(path)    whether the path itself is such results: a run folder, or a file
     find(path)          the results at or below a path
-    report(paths, routes=, published=), compare(a, b, force=, routes=, published=)    a report.sections.ReportSection;
+    report(paths, routes=, published=), compare(a, b, force=, routes=, published=)    a report.table.ReportSection;
                         with traffic_signs= if the user chose a variant of this ability
 
     unread(paths)           list of report.unread.UnreadReason: replies that could not be read, by reason

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lmms_eval_ad2.core.numbers import is_number
-from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid
 from lmms_eval_ad2.report.runs import ScoreCell
+from lmms_eval_ad2.report.table import NONE, number
 
-NONE = "–"
 NGRAM = "– (n-gram metrics only)"
 NO_INTERVAL = "[no interval: 1 cluster]"
 
 
-def number(value: float | None, decimals: int = 1) -> str:
-    return NONE if value is None else f"{value:.{decimals}f}"
-
-
 def usage(counts: Mapping[str, object]) -> str:
     """A judge's counts as "requests 3, cost 0.27": the cost with two digits, or to a hundredth from 1 on."""
-    return ", ".join(f"{name} {_cost(value) if name == 'cost' else value}" for name, value in counts.items())
-
-
-def _cost(value: object) -> str:
-    return (f"{value:.2f}" if value >= 1 else f"{value:.2g}") if is_number(value) else str(value)
+    shown = dict(counts)
+    if is_number(cost := counts.get("cost")):
+        shown["cost"] = f"{cost:.2f}" if cost >= 1 else f"{cost:.2g}"
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
 
 
 def span(ci: tuple[float, float] | None, clusters: int | None, sign: str = "") -> str:
@@ -41,24 +35,6 @@ def interval(cell: ScoreCell) -> str:
     return f"{number(cell.official)}{mark}{span(cell.ci, cell.clusters)}"
 
 
-def official(cell: ScoreCell | None, row: GridRow, column: GridColumn, grid: ResultGrid) -> str:
-    """The text of a cell under the benchmark's own rules."""
-    if cell is None:
-        return NONE if row.kind != "published" else ""
-    if row.kind == "published":
-        return number(cell.official, grid.decimals)
-    if grid.kinds:
-        # A share has the number of choices; a rate also the number of offers.
-        return f"{interval(cell)} ({cell.n if cell.n == cell.n_ok else f'{cell.n_ok} of {cell.n}'})"
-    if column.headline or column.interval or cell.official is None:
-        return interval(cell)
-    return number(cell.official, column.decimals) + ("†" if cell.partial else "")
-
-
-def clusters(cell: ScoreCell) -> str:
-    return NONE if cell.clusters is None else str(cell.clusters)
-
-
 def tip(cell: ScoreCell) -> str:
     """The counts, interval and reason of a cell, as a tool tip."""
     text = f"n {cell.n}: {cell.n_ok} ok, {cell.n_unparsed} unparsed, {cell.n_unscored} unscored"
@@ -68,8 +44,3 @@ def tip(cell: ScoreCell) -> str:
     if cell.clusters is not None:
         text += f"; {cell.clusters} cluster{'' if cell.clusters == 1 else 's'}"
     return text + (f"; {cell.reason}" if cell.reason else "")
-
-
-def counts(row: GridRow) -> tuple[str, str]:
-    """Format "400" and "2 / 1": the number of samples, and of those unparsed / unscored."""
-    return ("", "") if row.n is None else (str(row.n), f"{row.n_unparsed} / {row.n_unscored}")

@@ -7,17 +7,19 @@ different judges, are refused: their scores are not comparable.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.numbers import is_number
 from lmms_eval_ad2.core.printed import printable
-from lmms_eval_ad2.report import cell_text, compact, paired_scores, tables
+from lmms_eval_ad2.report import cell_text, tables
 from lmms_eval_ad2.report.floors import is_lexical
-from lmms_eval_ad2.report.paired_scores import SampleScores
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, judge_sha, sample_rows
-from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
+from lmms_eval_ad2.report.sample_row import record_of
+from lmms_eval_ad2.report.table import WIDTH, Table, escape, wrapped
 from lmms_eval_ad2.scoring.metrics import paired_comparison
 from lmms_eval_ad2.scoring.metrics.intervals import FRACTION
 
@@ -32,6 +34,8 @@ METHOD = (
 )
 FLOOR = "Random answers get a good part of the lexical judge's scale: see the floor rows of ad2 report on the two runs."
 _FORCE = "to compare them anyway: --force"
+BY_IMAGE = "the tasks have no record in common: paired by image, each with the mean over its samples"
+_CHAIN = re.compile(r"#cot(?=@\d+\Z|\Z)")  # of a chain's id, which is that of its question otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +132,13 @@ def compare_tasks(
 
 def _same_questions(run_a: RunSummary, a: str, run_b: RunSummary, b: str) -> None:
     """Raise Ad2Error if an id has different questions in the two tasks."""
-    asked = {str(row["id"]): _question(row) for row in sample_rows(run_a, a)}
+    asked = {str(row["id"]): record_of(row).get("question") for row in sample_rows(run_a, a)}
     for row in sample_rows(run_b, b):
         other = asked.get(str(row["id"]))
-        if other is not None and other != _question(row):
+        if other is not None and other != record_of(row).get("question"):
             raise Ad2Error(
                 f"{a} and {b} have different questions with the same id ({row['id']}); build both from one source"
             )
-
-
-def _question(row: Mapping[str, Any]) -> str:
-    record = row.get("record")
-    return str(record.get("question")) if isinstance(record, Mapping) else ""
 
 
 def _compared(
@@ -195,21 +194,24 @@ def render(
     """Return the comparison as a text table with notes; `sets`, `tasks`: as given to the comparing function."""
     of_a, of_b = (f", distractors {name}" for name in sets) if sets else ("", "")
     of_a, of_b = (f", {name}" for name in tasks) if tasks else (of_a, of_b)
-    table = TextTable(HEADERS, [_cells(row) for row in rows], "lrrrrrrl")
+    table = Table(HEADERS, [_cells(row) for row in rows], "lrrrrrrl")
     lines = [f"A: {run_a.name}{of_a}", f"B: {run_b.name}{of_b}"]
-    below = []
+    below: list[str] = []
+    left_out: list[tuple[str, list[str]]] = []
     for key in ("prompts_sha256", "gen_kwargs", "limit", "image_encoding"):
         if run_a.about.get(key) != run_b.about.get(key):
             below.append(f"Attention: {key} differs: {run_a.about.get(key)} against {run_b.about.get(key)}")
-    below += _by_note("Left out", [(row.task, _left_out(row)) for row in rows])
+    for row in rows:
+        counts = ((row.only_a, "only in A"), (row.only_b, "only in B"), (row.unscored, "unscored"))
+        left_out.append((row.task, list(filter(None, [", ".join(f"{n} {word}" for n, word in counts if n)]))))
+    below += _by_note("Left out", left_out)
     below += _by_note("Attention", [(row.task, row.notes) for row in rows])
     below += [MEANS, *_reported(run_a, run_b, rows), METHOD, tables.INTERVALS]
     if any(is_lexical(task.judge) for run in (run_a, run_b) for task in run.tasks.values()):
         below.append(FLOOR)
-    body = table.markdown() if markdown else table.within(compact.WIDTH)
-    text = [escape(x) if markdown else wrapped(x, compact.WIDTH, "  ") for x in lines]
-    notes = [escape(x) if markdown else wrapped(x, compact.WIDTH, "  ") for x in below]
-    return printable("\n".join([*text, "", body, "", *notes])) + "\n"
+    body = table.markdown() if markdown else table.within(WIDTH)
+    head, notes = ([escape(x) if markdown else wrapped(x, WIDTH, "  ") for x in texts] for texts in (lines, below))
+    return printable("\n".join([*head, "", body, "", *notes])) + "\n"
 
 
 def _cells(row: TaskComparison) -> list[str]:
@@ -241,12 +243,6 @@ def _p(value: float | None) -> str:
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def _left_out(row: TaskComparison) -> list[str]:
-    counts = ((row.only_a, "only in A"), (row.only_b, "only in B"), (row.unscored, "unscored"))
-    text = ", ".join(f"{n} {word}" for n, word in counts if n)
-    return [text] if text else []
-
-
 def _by_note(title: str, of_tasks: Sequence[tuple[str, Sequence[str]]]) -> list[str]:
     """One line per note with the tasks that have it."""
     found: dict[str, list[str]] = {}
@@ -266,7 +262,7 @@ def _differences(
     found = []
     for field in required_fields:
         if a.data.get(field) != b.data.get(field):
-            found.append(f"data {field} {_shown(a.data.get(field))} against {_shown(b.data.get(field))}")
+            found.append(f"data {field} {str(a.data.get(field))[:12]} against {str(b.data.get(field))[:12]}")
     if a.judge != b.judge:
         found.append(f"judge {a.judge or 'none'} against {b.judge or 'none'}")
     elif a.judge and other_judge:
@@ -276,23 +272,14 @@ def _differences(
     return found
 
 
-def _frames(a: TaskSummary, b: TaskSummary) -> list[str]:
-    """Each model answers in its own frame: a difference is named, not refused."""
-    return [f"coordinates in the frame {a.frame} against {b.frame}"] if a.frame != b.frame else []
-
-
-def _shown(value: Any) -> str:
-    return str(value)[:12]
-
-
 def _rows(
     run_a: RunSummary, run_b: RunSummary, pair: tuple[TaskSummary, TaskSummary], differences: Sequence[str], seed: int
 ) -> list[TaskComparison]:
     """One row; of tasks whose samples have no score, since the judge cannot mark all columns, one per marked column."""
     sides = ((run_a, pair[0]), (run_b, pair[1]))
     rows = []
-    for columns in paired_scores.column_pairs(sides):
-        a, b = (paired_scores.scores_of(*side, column) for side, column in zip(sides, columns, strict=True))
+    for columns in _column_pairs(sides):
+        a, b = (scores_of(*side, column) for side, column in zip(sides, columns, strict=True))
         named = " / ".join(dict.fromkeys(column for column in columns if column))
         rows.append(_row(pair, a, b, f" ({named})" if named else "", differences, seed))
     return [row for row in rows if row.n] or rows[:1]
@@ -304,9 +291,12 @@ def _row(
 ) -> TaskComparison:  # fmt: skip
     name = " / ".join(dict.fromkeys(task.name for task in pair)) + suffix
     makers = dict.fromkeys(t.maker for t in pair if t.maker)
-    notes = [*differences, *_frames(*pair), *(f"distractors made by {maker}" for maker in makers)]
+    notes = list(differences)
+    if pair[0].frame != pair[1].frame:  # each model answers in its own: a difference is named, not refused
+        notes.append(f"coordinates in the frame {pair[0].frame} against {pair[1].frame}")
+    notes += [f"distractors made by {maker}" for maker in makers]
     if pair[0].name != pair[1].name:
-        a, b, unit = paired_scores.matched(a, b)
+        a, b, unit = _matched(a, b)
         notes += unit
     shared = a.scores.keys() & b.scores.keys()
     left = {i: v / 100 for i in shared if (v := a.scores[i]) is not None and b.scores[i] is not None}
@@ -330,3 +320,76 @@ def _row(
         difference=100 * result.difference, ci=ci, p_value=result.p_value, p_holm=None, test=result.test,
         clusters=result.units, notes=tuple(notes),
     )  # fmt: skip
+
+
+# --- scores of samples ---
+
+
+@dataclass(frozen=True, slots=True)
+class SampleScores:
+    """Scores in percent (None: unscored) and clusters by id: of samples, or of questions with circular evaluation."""
+
+    scores: Mapping[str, float | None]
+    clusters: Mapping[str, str]
+
+    def of_questions(self) -> SampleScores:
+        """The same with the ids of the questions that chains of thought were made from."""
+        names = {key: _CHAIN.sub("", key) for key in self.scores}
+        if len(set(names.values())) < len(names):
+            return self
+        return SampleScores({names[k]: v for k, v in self.scores.items()}, {names[k]: self.clusters[k] for k in names})
+
+    def by_image(self) -> SampleScores:
+        """The mean of the scored samples of each cluster; None for a cluster without any."""
+        values: dict[str, list[float]] = {}
+        for key, score in self.scores.items():
+            values.setdefault(self.clusters[key], []).extend([] if score is None else [score])
+        means = {cluster: sum(of) / len(of) if of else None for cluster, of in values.items()}
+        return SampleScores(means, {cluster: cluster for cluster in means})
+
+
+def scores_of(run: RunSummary, task: TaskSummary, column: str | None = None) -> SampleScores:
+    """Read the scores of a task's samples, or their values in one `column`."""
+    scores: dict[str, float | None] = {}
+    clusters: dict[str, str] = {}
+    missing: dict[str, int] = {}  # rotations of a question not read yet
+    for row in sample_rows(run, task.name):
+        key, score = str(row["id"]), _score(row, column)
+        if task.circular:  # right in all rotations; None if one of them is None
+            key = key.rpartition("#")[0]
+            options = record_of(row).get("options")
+            rotations = len(options) if isinstance(options, list) else 0  # one per option
+            missing[key] = missing.get(key, rotations) - 1
+            before = scores.get(key, score)
+            score = None if score is None or before is None else min(score, before)
+        scores[key] = score
+        clusters[key] = str(row.get("cluster") or key)
+    return SampleScores({key: score for key, score in scores.items() if not missing.get(key)}, clusters)
+
+
+def _column_pairs(sides: Sequence[tuple[RunSummary, TaskSummary]]) -> Iterator[tuple[str | None, ...]]:
+    """The values to compare of two sides: their scores (None), then the columns of a side that has no score at all.
+
+    A judge that can mark only some columns of a mean leaves its samples without a score.
+    """
+    yield None, None
+    bare = [all(score is None for score in scores_of(*side).scores.values()) for side in sides]
+    names = (task.mean_of for (_, task), without in zip(sides, bare, strict=True) if without)
+    for column in dict.fromkeys(column for columns in names for column in columns):
+        yield tuple(column if without else None for without in bare)
+
+
+def _matched(a: SampleScores, b: SampleScores) -> tuple[SampleScores, SampleScores, tuple[str, ...]]:
+    """The scores of two different tasks with common ids, and a note if these are images."""
+    by_question = a.of_questions(), b.of_questions()
+    if by_question[0].scores.keys() & by_question[1].scores.keys():
+        return *by_question, ()
+    return a.by_image(), b.by_image(), (BY_IMAGE,)
+
+
+def _score(row: Mapping[str, Any], column: str | None) -> float | None:
+    values = row.get("values")
+    found = row.get("score") if column is None else values.get(column) if isinstance(values, Mapping) else None
+    if not is_number(found):
+        return None
+    return float(found) if column is None else 100 * float(found)

@@ -8,13 +8,12 @@ else computed from the references in the samples of a run (scoring/reference_ans
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, read_task, sample_rows
-from lmms_eval_ad2.report.summary_fields import SummaryReader
+from lmms_eval_ad2.report.summary_fields import SummaryBlock
 from lmms_eval_ad2.storage.shards import SHARDS
 
 LEXICAL = "lexical"
@@ -56,7 +55,7 @@ def with_floors(runs: Sequence[RunSummary]) -> list[RunSummary]:
 
 
 def meaning_of_floors(runs: Sequence[RunSummary]) -> list[str]:
-    """What scores of the lexical judge mean, if the runs have any."""
+    """The meaning of scores of the lexical judge, if the runs have any."""
     judged = any(is_lexical(task.judge) and not task.open_ended for run in runs for task in run.tasks.values())
     return [MEANING] if judged else []
 
@@ -91,7 +90,7 @@ def _needed(run: RunSummary) -> list[TaskSummary]:
 
 
 def is_lexical(judge: str | None) -> bool:
-    """Whether a judge's label, with or without a hash of its settings, is that of the lexical judge."""
+    """True if a judge's label, with or without a hash of its settings, is that of the lexical judge."""
     return judge is not None and judge.split(" (")[0] == LEXICAL
 
 
@@ -113,16 +112,12 @@ def _floor(run: RunSummary, task: TaskSummary) -> TaskSummary | None:
         return (Record.from_dict(row["record"]) for row in sample_rows(run, task.name))
 
     try:
-        variant = TaskVariant.from_dict(_settings(task), task.name)
+        variant = TaskVariant.from_dict({"benchmark": task.benchmark, "part": task.part, **task.variant}, task.name)
         table = chance_floor(records, task.name, variant, make_judge(LEXICAL))
     except (Ad2Error, OSError, KeyError, TypeError, ValueError, AttributeError, IndexError):
         return None  # missing or foreign samples: reported by missing_floors
     suffix = str(task.judge).removeprefix(LEXICAL) if task.judge else ""
-    reader = SummaryReader(run.folder / NAME, suffix)
-    floor = read_task(reader, task.name, {**table, "data": dict(task.data)})
+    tables = {task.name: {**table, "data": dict(task.data)}}
+    floor = read_task(SummaryBlock(run.folder / NAME, tables, suffix, "tasks"), task.name)
     # Else the samples are not all that the score is over.
     return replace(floor, judge=task.judge) if floor.score.n == task.score.n else None
-
-
-def _settings(task: TaskSummary) -> Mapping[str, Any]:
-    return {"benchmark": task.benchmark, "part": task.part, **task.variant}

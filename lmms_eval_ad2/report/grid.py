@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.published import PublishedTable
-from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
+from lmms_eval_ad2.report.runs import RunSummary, ScoreCell, TaskSummary
 from lmms_eval_ad2.report.table_layouts import (
     CAPTIONS,
     TABLE_LAYOUTS,
@@ -141,7 +141,7 @@ def _build(
         views=layout.views,
         kinds=bool(layout.kinds),
         plotted=not (layout.kinds or layout.sets),  # rows of a run would have the same colour
-        decimals=_decimals(printed) if printed else 1,
+        decimals=1 if printed is None or all(round(v, 1) == v for v in printed.known()) else 2,
     ))  # fmt: skip
 
 
@@ -273,18 +273,27 @@ def _row(
     judges = dict.fromkeys(
         [*(str(t.judge) for t in tasks if t.judge), *(c.judge for c in cells.values() if c and c.judge)]
     )
+    row = group_row(group, tasks, placed, views=layout.views, judge=" + ".join(judges))
+    row = replace(row, label=f"{row.label}: {extra}") if extra else row
+    return replace(row, n=None, reasons=()) if layout.kinds else row
+
+
+def group_row(
+    group: TaskGroup, tasks: Sequence[TaskSummary], cells: Sequence[ScoreCell | None], *, views: bool, judge: str
+) -> GridRow:  # fmt: skip
+    """The row of a group with the counts of these tasks."""
     return GridRow(
         kind=group.run.role,
-        label=f"{group.label}: {extra}" if extra else group.label,
-        cells=tuple(placed),
-        views=group.views if layout.views else "",
+        label=group.label,
+        cells=tuple(cells),
+        views=group.views if views else "",
         data=f"{group.data} {group.split}".strip(),
         note=group.note,
-        judge=" + ".join(judges),
-        n=None if layout.kinds else sum(t.score.n for t in tasks),
+        judge=judge,
+        n=sum(t.score.n for t in tasks),
         n_unparsed=sum(t.score.n_unparsed for t in tasks),
         n_unscored=sum(t.score.n_unscored for t in tasks),
-        reasons=() if layout.kinds else reasons(tasks),
+        reasons=reasons(tasks),
         line=group.label,
         sha=data_sha(tasks),
     )
@@ -298,9 +307,7 @@ def _published_rows(
         placed: list[ScoreCell | None] = [None] * len(columns)
         for key, value in row.values.items():
             if value is not None and (key, PRINTED) in column_index:
-                placed[column_index[key, PRINTED]] = ScoreCell(
-                    official=float(value), strict=None, ci=None, n=0, n_ok=0, n_unparsed=0, n_unscored=0
-                )
+                placed[column_index[key, PRINTED]] = ScoreCell.exact(float(value), n=0)
         labels = dict(row.labels)
         views, llm, kind = labels.pop("views", ""), labels.pop("llm", ""), labels.pop(layout.row_label, "")
         label = kind_title(kind) if kind else labels["model"] + (f" ({llm})" if llm else "")
@@ -329,13 +336,8 @@ def _notes(
     return list(dict.fromkeys(notes))
 
 
-def _decimals(printed: PublishedTable) -> int:
-    values = [v for row in printed.rows for v in row.values.values() if v is not None]
-    return 1 if all(round(v, 1) == v for v in values) else 2
-
-
 def _without_categories(layout: TableLayout, groups: Sequence[TaskGroup]) -> list[str]:
-    """Why there is no table by error category (AutoDrive-QA Table 7), below the first table of the benchmark."""
+    """The reason for no table by error category (AutoDrive-QA Table 7), below the first table of the benchmark."""
     if (layout.benchmark, layout.number) != ("autodrive_qa", 1):
         return []
     found = dict.fromkeys(share for group in groups if (share := uncategorised(group.used(layout.parts))))

@@ -47,12 +47,16 @@ class PublishedTable:
     def source(self) -> str:
         return f"{self.paper}, Table {self.number}" if self.number else self.paper
 
+    def known(self) -> list[float]:
+        """All legible values."""
+        return [value for row in self.rows for value in row.values.values() if value is not None]
+
     def judge_of(self, column: str) -> str | None:
         """The judge of a column: the paper's LLM, or None if no judge was needed."""
         return self.judge if column in self.judged else None
 
     def judged_alike(self, column: str, label: str | None) -> bool:
-        """Whether a run's judge ("openai:gpt-4o-2024-11-20", "lexical", None) matches the one that rated `column`."""
+        """True if a run's judge ("openai:gpt-4o-2024-11-20", "lexical", None) matches the one that rated `column`."""
         if column not in self.judged:
             return label is None
         backend, _, model = (label or "").split(" (")[0].partition(":")  # without the suffix for its settings
@@ -93,7 +97,11 @@ def _read() -> dict[str, tuple[dict[int, PublishedTable], tuple[PaperInconsisten
     papers = {}
     for benchmark, paper in yaml.safe_load(text).items():
         by_number = {t["number"]: _table(paper, t) for t in paper["tables"]}
-        papers[benchmark] = (by_number, tuple(_inconsistency(raw) for raw in paper.get("inconsistent", ())))
+        found = paper.get("inconsistent", ())
+        papers[benchmark] = (
+            by_number,
+            tuple(PaperInconsistency(**{**raw, "tables": tuple(raw["tables"])}) for raw in found),
+        )
     return papers
 
 
@@ -140,20 +148,13 @@ def _own_table(path: Path, name: str, raw: Any) -> PublishedTable:
     return _table(paper, {"number": 0, "title": "", "labels": ["model"], **raw})
 
 
-def _inconsistency(raw: Mapping[str, Any]) -> PaperInconsistency:
-    return PaperInconsistency(tuple(raw["tables"]), raw["where"], raw["says"], raw["computed"])
-
-
 def _table(paper: Mapping[str, Any], raw: Mapping[str, Any]) -> PublishedTable:
     labels, columns = raw["labels"], tuple(raw["columns"])
-    rows = tuple(
-        PublishedRow(
-            dict(zip(labels, row[: len(labels)], strict=True)),
-            dict(zip(columns, row[len(labels) :], strict=True)),
-        )
+    n = len(labels)
+    rows = [
+        PublishedRow(dict(zip(labels, row[:n], strict=True)), dict(zip(columns, row[n:], strict=True)))
         for row in raw["rows"]
-    )
-    means = {name: tuple(of) for name, of in raw.get("means", {}).items()}
+    ]
     return PublishedTable(
         paper=paper["paper"],
         number=raw["number"],
@@ -162,6 +163,6 @@ def _table(paper: Mapping[str, Any], raw: Mapping[str, Any]) -> PublishedTable:
         judge=paper["judge"],
         judge_models=paper.get("judge_models", ""),
         judged=frozenset(raw.get("judged", ())),
-        means=means,
-        rows=rows,
+        means={name: tuple(of) for name, of in raw.get("means", {}).items()},
+        rows=tuple(rows),
     )

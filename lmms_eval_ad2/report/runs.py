@@ -22,7 +22,7 @@ from lmms_eval_ad2.report.summary_fields import (
     DistractorRates,
     JudgementSpread,
     ScoreCell,
-    SummaryReader,
+    SummaryBlock,
 )
 from lmms_eval_ad2.storage.saved_samples import read_sample
 from lmms_eval_ad2.storage.shards import SHARDS, shards_text
@@ -93,7 +93,7 @@ class TaskSummary:
 
     @property
     def circular(self) -> bool:
-        """Whether each question is asked once per rotation of its options."""
+        """True if each question is asked once per rotation of its options."""
         return self.variant.get("circular") is True
 
     @property
@@ -153,9 +153,9 @@ def load(paths: Sequence[Path]) -> list[RunSummary]:
     for path in empty:
         if not unfinished([path]):
             _log.warning("%s: no run at or below it, left out", path)
-    found = [(file, _read(file)) for file in files.values()]
-    suffixes = _judge_suffixes([about for _, (about, _) in found])
-    runs = _distinct([_run(file, *blocks, suffix) for (file, blocks), suffix in zip(found, suffixes, strict=True)])
+    found = [_read(file) for file in files.values()]
+    suffixes = _judge_suffixes([summary.block("run").data for summary in found])
+    runs = _distinct([_run(summary, suffix) for summary, suffix in zip(found, suffixes, strict=True)])
     return sorted(runs, key=lambda run: ("run", "floor", "ceiling").index(run.role))
 
 
@@ -168,7 +168,7 @@ def _summaries(path: Path) -> list[Path]:
 
 
 def holds_runs(path: Path) -> bool:
-    """Whether `load` finds something at or below a path: a summary.json, or an unfinished run."""
+    """True if `load` finds something at or below a path: a summary.json, or an unfinished run."""
     if path.is_file():
         return path.name == "summary.json"
     return any(path.rglob("summary.json")) or bool(unfinished([path]))
@@ -180,8 +180,8 @@ def unfinished(paths: Sequence[Path]) -> list[Path]:
     return list(dict.fromkeys(j.parent for j in journals if not (j.parent / "summary.json").exists()))
 
 
-def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Read the blocks "run" and "tasks" of a summary."""
+def _read(path: Path) -> SummaryBlock:
+    """Read a summary with the blocks "run" and "tasks"."""
     try:
         data = load_json(path)
     except (OSError, ValueError) as exc:
@@ -189,25 +189,24 @@ def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     found = data.get("schema") if isinstance(data, dict) else type(data).__name__
     if found != SCHEMA:
         raise DataError(path, None, "schema", f"'{SCHEMA}'", found or "no schema", RERUN_HINT)
-    reader = SummaryReader(path)
-    return reader.mapping(data, "run"), reader.mapping(data, "tasks")
+    return SummaryBlock(path, data)
 
 
-def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_suffix: str) -> RunSummary:
-    reader = SummaryReader(path, judge_suffix)
-    label = one_line(str(about.get("label") or about.get("model") or path.parent.name)) + _part(reader, about)
-    read = {name: read_task(reader, name, table) for name, table in tasks.items()}
-    return RunSummary(path.parent, label, about, dict(sorted(read.items(), key=lambda item: _position(item[1]))))
+def _run(summary: SummaryBlock, judge_suffix: str) -> RunSummary:
+    about, tasks, path = summary.block("run"), replace(summary.block("tasks"), judge_suffix=judge_suffix), summary.file
+    label = one_line(str(about.data.get("label") or about.data.get("model") or path.parent.name)) + _part(about)
+    read = {name: read_task(tasks, name) for name in tasks.data}
+    return RunSummary(path.parent, label, about.data, dict(sorted(read.items(), key=lambda item: _position(item[1]))))
 
 
-def _part(reader: SummaryReader, about: Mapping[str, Any]) -> str:
+def _part(about: SummaryBlock) -> str:
     """ " (shard 2/3)" of a run that is only some shards of one; empty for a whole run."""
-    if (block := about.get(SHARDS)) is None:
+    if (block := about.data.get(SHARDS)) is None:
         return ""
     try:
         return f" ({shards_text([int(i) for i in block['included']], int(block['of']))})"
     except (TypeError, ValueError, KeyError, IndexError) as exc:
-        raise reader.inside("run").wrong(SHARDS, "the shards of this folder", block) from exc
+        raise about.wrong(SHARDS, "the shards of this folder") from exc
 
 
 def _position(task: TaskSummary) -> tuple[int, str, int, str]:
@@ -232,14 +231,12 @@ def judge_sha(about: Mapping[str, Any]) -> str | None:
 
 def _judge_suffixes(abouts: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a suffix for each judge label: judges with equal labels but different settings get a hash."""
-    shas: dict[Any, set[str | None]] = {}
-    labels = [judge.get("label") if isinstance(judge := about.get("judge"), Mapping) else None for about in abouts]
-    for label, about in zip(labels, abouts, strict=True):
-        shas.setdefault(label, set()).add(judge_sha(about))
-    return [
-        f" (settings {judge_sha(about)})" if label and len(shas[label]) > 1 else ""
-        for label, about in zip(labels, abouts, strict=True)
-    ]
+    named = []
+    for about in abouts:
+        judge = about.get("judge")
+        named.append((judge.get("label") if isinstance(judge, Mapping) else None, judge_sha(about)))
+    several = Counter(label for label, _ in set(named))
+    return [f" (settings {sha})" if label and several[label] > 1 else "" for label, sha in named]
 
 
 def _distinct(runs: Sequence[RunSummary]) -> list[RunSummary]:
@@ -273,35 +270,33 @@ def _shortest(folders: Sequence[Path]) -> dict[Path, str]:
     return marks
 
 
-def read_task(reader: SummaryReader, name: str, table: Any) -> TaskSummary:
+def read_task(tasks: SummaryBlock, name: str) -> TaskSummary:
     """Read the table of one task; raises DataError for an invalid field."""
-    here = reader.inside("tasks").inside(name)
     if Path(name).name != name or not name.isprintable():  # the name is used in file names
-        raise reader.wrong("tasks", "names of tasks", name)
-    if not isinstance(table, dict):
-        raise reader.inside("tasks").wrong(name, "a mapping", table)
-    breakdowns = here.mapping(table, "breakdowns", {})
+        raise DataError(tasks.file, None, "tasks", "names of tasks", name, RERUN_HINT)
+    table = tasks.block(name)
+    data, breakdowns = table.block("data"), table.block("breakdowns", optional=True)
     return TaskSummary(
         name=name,
-        benchmark=here.text(table, "benchmark"),
-        part=here.text(table, "part"),
-        variant=here.mapping(table, "variant", {}),
-        data=here.mapping(table, "data"),
-        score=here.cell(table, "score"),
-        columns=here.cells(table, "columns"),
-        subtasks=here.cells(table, "subtasks"),
-        breakdowns={key: here.inside("breakdowns").cells(breakdowns, key) for key in breakdowns},
-        error_kinds=here.counts(table, "error_kinds"),
-        reasons=here.counts(table, "reasons"),
-        judge=here.judge(table),
-        kinds=here.kinds(table, "offered_kinds"),
-        position=here.position(table, "position"),
-        correctness=here.inside("data").correctness(here.mapping(table, "data"), "correctness"),
-        repeats=here.spread(table, "judge_repeats"),
-        replies=here.stability(table, "replies"),
-        interval_method=_named(table, "interval_method"),
-        coordinates=here.mapping(table, "coordinates", {}),
-        mean_of=here.inside("score").names(here.mapping(table, "score"), "columns"),
+        benchmark=table.text("benchmark"),
+        part=table.text("part"),
+        variant=table.block("variant", optional=True).data,
+        data=data.data,
+        score=table.cell("score"),
+        columns=table.cells("columns"),
+        subtasks=table.cells("subtasks"),
+        breakdowns={key: breakdowns.cells(key) for key in breakdowns.data},
+        error_kinds=table.counts("error_kinds"),
+        reasons=table.counts("reasons"),
+        judge=table.judge(),
+        kinds=table.kinds("offered_kinds"),
+        position=table.position("position"),
+        correctness=data.correctness("correctness"),
+        repeats=table.spread("judge_repeats"),
+        replies=table.stability("replies"),
+        interval_method=_named(table.data, "interval_method"),
+        coordinates=table.block("coordinates", optional=True).data,
+        mean_of=table.block("score").names("columns"),
     )
 
 
@@ -315,18 +310,12 @@ def sample_rows(run: RunSummary, task: str) -> Iterator[dict[str, Any]]:
     path = run.folder / "samples" / f"{task}.jsonl"
     try:
         for number, line in lines(path):
-            if line.endswith(b"\n") or _whole(line):
-                yield read_sample(path, number, line)
-            else:
-                _log.warning("%s: line %d breaks off; left out", path, number)
+            if not line.endswith(b"\n"):
+                try:
+                    parse(line)  # the last line, without its newline: a JSON text, or the file was cut off
+                except ValueError:
+                    _log.warning("%s: line %d breaks off; left out", path, number)
+                    return
+            yield read_sample(path, number, line)
     except FileNotFoundError:
         raise DataError(path, None, "file", "the samples of a finished run", "no such file") from None
-
-
-def _whole(line: bytes) -> bool:
-    """Whether the last line, without its newline, is a JSON text: else the file is a copy that was cut off."""
-    try:
-        parse(line)
-    except ValueError:
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""What a row of samples/<task>.jsonl holds, for a reader: question, options, reference, reading, the judge's replies.
+"""Contents of a row of samples/<task>.jsonl, for a reader: question, options, reference, reading, the judge's replies.
 
 Rows may be files of others: an absent field, or one of a wrong type, is an empty text.
 """
@@ -7,22 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from lmms_eval_ad2.core.numbers import is_number
 
 _NO_REPLY = "(no reply is stored)"
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedText:
-    """A judge's mark of one text. title: rubric and part; mark: of 10, or the reason for none; replies: one for each
-    time that it was asked."""
-
-    title: str
-    mark: str
-    replies: tuple[str, ...]
 
 
 def record_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -74,23 +63,21 @@ def read_as(row: Mapping[str, Any]) -> str | None:
     return None if answer is None or answer == row.get("raw") else plain(answer)
 
 
-def judged(row: Mapping[str, Any]) -> Iterator[JudgedText]:
-    """The judge's marks, with their replies where the file has them."""
+def judged(row: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str]]]:
+    """The judge's marks: (rubric and part, mark of 10 or the reason for none, its replies).
+
+    A judge that was asked several times about a text has several replies, each after its mark.
+    """
     entries = _objects(row.get("judge"))
     for entry in entries:
         part = "" if entry.get("part") in (None, "0") and len(entries) == 1 else f" {entry.get('part')}"
-        mark = _mark(entry.get("score"), entry.get("reason"))
-        yield JudgedText(f"{entry.get('rubric')}{part}", mark, tuple(_judges_replies(entry)))
-
-
-def _judges_replies(entry: Mapping[str, Any]) -> Iterator[str]:
-    """The judge's replies about one text; several, each after its mark, if it was asked several times."""
-    several = [entry.get(name) for name in ("scores", "reasons", "replies")]
-    if all(isinstance(values, list) for values in several):
-        for score, reason, reply in zip(*several, strict=False):
-            yield f"{_mark(score, reason)}: {reply or _NO_REPLY}"
-    else:
-        yield str(entry.get("reply") or _NO_REPLY)
+        several = [entry.get(name) for name in ("scores", "reasons", "replies")]
+        if all(isinstance(values, list) for values in several):
+            asked = zip(*several, strict=False)
+            words = [f"{_mark(score, reason)}: {reply or _NO_REPLY}" for score, reason, reply in asked]
+        else:
+            words = [str(entry.get("reply") or _NO_REPLY)]
+        yield f"{entry.get('rubric')}{part}", _mark(entry.get("score"), entry.get("reason")), words
 
 
 def _mark(score: Any, reason: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,6 @@ from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.core.numbers import is_number, is_whole
 
 RERUN_HINT = "run the evaluation again with this version, or report it with the version that wrote it"
-
-
 _ABSOLUTE = re.compile(r"(?<![\w:/.])/(?:[^\s/'\",;:]+/)*([^\s/'\",;:]+)")
 
 
@@ -43,6 +41,15 @@ class ScoreCell:
     partial: bool = False
     clusters: int | None = None
     n_partly: int = 0
+
+    @classmethod
+    def exact(
+        cls, value: float | None, ci: tuple[float, float] | None = None, *, n: int, n_ok: int | None = None,
+        reason: str | None = None,
+    ) -> ScoreCell:  # fmt: skip
+        """A figure without unparsed and unscored samples, and so without a strict value."""
+        ok = n if n_ok is None else n_ok
+        return cls(value, None, ci, n=n, n_ok=ok, n_unparsed=0, n_unscored=0, reason=reason)
 
     @property
     def failures(self) -> str:
@@ -86,170 +93,133 @@ class AnswerStability:
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryReader:
-    """Reads the fields of one file. `at`: path of the current block; `judge_suffix`: suffix for judge labels."""
+class SummaryBlock:
+    """A mapping in a summary.json, whose fields are checked when they are read. `at`: its path in the file;
+    `judge_suffix`: suffix for judge labels."""
 
     file: Path
+    data: Mapping[str, Any]
     judge_suffix: str = ""
     at: str = ""
 
-    def inside(self, name: str) -> SummaryReader:
-        return replace(self, at=f"{self.at}.{name}" if self.at else name)
+    def wrong(self, name: str, expected: str, found: Any = None) -> DataError:
+        field = f"{self.at}.{name}" if self.at else name
+        return DataError(self.file, None, field, expected, self.data.get(name) if found is None else found, RERUN_HINT)
 
-    def judge(self, data: Mapping[str, Any]) -> str | None:
-        label = data.get("judge")
-        return f"{label}{self.judge_suffix}" if label else None
-
-    def wrong(self, name: str, expected: str, found: Any) -> DataError:
-        return DataError(self.file, None, self.inside(name).at, expected, found, RERUN_HINT)
-
-    def mapping(self, data: Mapping[str, Any], name: str, default: Any = None) -> Mapping[str, Any]:
-        value = data.get(name, default)
+    def block(self, name: str, *, optional: bool = False) -> SummaryBlock:
+        """The mapping of this name; `optional`: empty if it is absent."""
+        value = self.data.get(name, {} if optional else None)
         if not isinstance(value, dict):
             raise self.wrong(name, "a mapping", value)
-        return value
+        return SummaryBlock(self.file, value, self.judge_suffix, f"{self.at}.{name}" if self.at else name)
 
-    def text(self, data: Mapping[str, Any], name: str) -> str:
-        value = data.get(name)
+    def judge(self) -> str | None:
+        label = self.data.get("judge")
+        return f"{label}{self.judge_suffix}" if label else None
+
+    def text(self, name: str) -> str:
+        value = self.data.get(name)
         if not isinstance(value, str):
-            raise self.wrong(name, "text", value)
+            raise self.wrong(name, "text")
         return value
 
-    def names(self, data: Mapping[str, Any], name: str) -> tuple[str, ...]:
-        value = data.get(name, [])
+    def names(self, name: str) -> tuple[str, ...]:
+        value = self.data.get(name, [])
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.wrong(name, "a list of names", value)
+            raise self.wrong(name, "a list of names")
         return tuple(value)
 
-    def number(self, data: Mapping[str, Any], name: str) -> float | None:
-        value = data.get(name)
+    def number(self, name: str) -> float | None:
+        value = self.data.get(name)
         if value is not None and not is_number(value):
-            raise self.wrong(name, "a percentage or null", value)
+            raise self.wrong(name, "a percentage or null")
         return value
 
-    def count(self, data: Mapping[str, Any], name: str) -> int:
-        value = data.get(name)
+    def count(self, name: str) -> int:
+        value = self.data.get(name)
         if not is_whole(value, low=0):
-            raise self.wrong(name, "a count", value)
+            raise self.wrong(name, "a count")
         return value
 
-    def counts(self, data: Mapping[str, Any], name: str) -> dict[str, int]:
-        inner = self.mapping(data, name, {})
-        return {str(key): self.inside(name).count(inner, key) for key in inner}
+    def counts(self, name: str) -> dict[str, int]:
+        inner = self.block(name, optional=True)
+        return {str(key): inner.count(key) for key in inner.data}
 
-    def interval(self, data: Mapping[str, Any], name: str = "ci") -> tuple[float, float] | None:
-        ci = data.get(name)
+    def interval(self, name: str = "ci") -> tuple[float, float] | None:
+        ci = self.data.get(name)
         if ci is None:
             return None
         if not isinstance(ci, list) or len(ci) != 2 or not all(map(is_number, ci)):
-            raise self.wrong(name, "[low, high] or null", ci)
+            raise self.wrong(name, "[low, high] or null")
         return ci[0], ci[1]
 
-    def cell(self, data: Mapping[str, Any], name: str) -> ScoreCell:
-        raw, here = self.mapping(data, name), self.inside(name)
+    def cell(self, name: str) -> ScoreCell:
+        raw = self.block(name)
         return ScoreCell(
-            official=here.number(raw, "official"),
-            strict=here.number(raw, "strict"),
-            ci=here.interval(raw),
-            n=here.count(raw, "n"),
-            n_ok=here.count(raw, "n_ok"),
-            n_unparsed=here.count(raw, "n_unparsed"),
-            n_unscored=here.count(raw, "n_unscored"),
-            judge=here.judge(raw),
-            reason=without_folders(str(raw["reason"])) if raw.get("reason") else None,
-            partial=bool(raw.get("missing_columns")),
-            clusters=None if raw.get("clusters") is None else here.count(raw, "clusters"),
-            n_partly=here.count(raw, "n_partly") if "n_partly" in raw else 0,
+            official=raw.number("official"),
+            strict=raw.number("strict"),
+            ci=raw.interval(),
+            n=raw.count("n"),
+            n_ok=raw.count("n_ok"),
+            n_unparsed=raw.count("n_unparsed"),
+            n_unscored=raw.count("n_unscored"),
+            judge=raw.judge(),
+            reason=without_folders(str(raw.data["reason"])) if raw.data.get("reason") else None,
+            partial=bool(raw.data.get("missing_columns")),
+            clusters=None if raw.data.get("clusters") is None else raw.count("clusters"),
+            n_partly=raw.count("n_partly") if "n_partly" in raw.data else 0,
         )
 
-    def kinds(self, data: Mapping[str, Any], name: str) -> dict[str, DistractorRates]:
-        inner, here = self.mapping(data, name, {}), self.inside(name)
-        return {str(key): here.inside(str(key)).kind(here.mapping(inner, key)) for key in inner}
+    def cells(self, name: str) -> dict[str, ScoreCell]:
+        inner = self.block(name, optional=True)
+        return {str(key): inner.cell(key) for key in inner.data}
 
-    def kind(self, raw: Mapping[str, Any]) -> DistractorRates:
-        chosen, offered = self.count(raw, "chosen"), self.count(raw, "offered")
-        return DistractorRates(
-            share=ScoreCell(
-                official=self.number(raw, "share"),
-                strict=None,
-                ci=self.interval(raw, "share_ci"),
-                n=chosen,
-                n_ok=chosen,
-                n_unparsed=0,
-                n_unscored=0,
-            ),
-            rate=ScoreCell(
-                official=self.number(raw, "rate"),
-                strict=None,
-                ci=self.interval(raw, "rate_ci"),
-                n=offered,
-                n_ok=chosen,
-                n_unparsed=0,
-                n_unscored=0,
-            ),
-        )
+    def kinds(self, name: str) -> dict[str, DistractorRates]:
+        inner = self.block(name, optional=True)
+        found = {}
+        for key in inner.data:
+            raw = inner.block(key)
+            chosen = raw.count("chosen")
+            found[str(key)] = DistractorRates(
+                share=ScoreCell.exact(raw.number("share"), raw.interval("share_ci"), n=chosen),
+                rate=ScoreCell.exact(raw.number("rate"), raw.interval("rate_ci"), n=raw.count("offered"), n_ok=chosen),
+            )
+        return found
 
-    def position(self, data: Mapping[str, Any], name: str) -> ScoreCell | None:
+    def position(self, name: str) -> ScoreCell | None:
         """The bias towards option letters; None without circular evaluation."""
-        if data.get(name) is None:
+        if self.data.get(name) is None:
             return None
-        raw, here = self.mapping(data, name), self.inside(name)
-        n = here.count(raw, "n")
-        left_out = here.count(raw, "incomplete")
+        raw = self.block(name)
+        left_out = raw.count("incomplete")
         reason = f"{left_out} answers left out: not every rotation of their questions was asked" if left_out else None
-        return ScoreCell(
-            official=here.number(raw, "distance"),
-            strict=None,
-            ci=here.interval(raw),
-            n=n,
-            n_ok=n,
-            n_unparsed=0,
-            n_unscored=0,
-            reason=reason,
-        )
+        return ScoreCell.exact(raw.number("distance"), raw.interval(), n=raw.count("n"), reason=reason)
 
-    def correctness(self, data: Mapping[str, Any], name: str) -> ScoreCell | None:
+    def correctness(self, name: str) -> ScoreCell | None:
         """The mean rating (1 to 5) of the questions by an evaluator; None if there is none."""
-        raw, here = self.mapping(data, name, {}), self.inside(name)
-        if raw.get("mean") is None:
+        raw = self.block(name, optional=True)
+        if raw.data.get("mean") is None:
             return None
-        n, unrated = here.count(raw, "n"), here.count(raw, "unrated")
+        n, unrated = raw.count("n"), raw.count("unrated")
         reason = f"{unrated} of {n + unrated} questions were not rated" if unrated else None
-        return ScoreCell(
-            official=here.number(raw, "mean"),
-            strict=None,
-            ci=None,
-            n=n,
-            n_ok=n,
-            n_unparsed=0,
-            n_unscored=0,
-            reason=reason,
-        )
+        return ScoreCell.exact(raw.number("mean"), n=n, reason=reason)
 
-    def spread(self, data: Mapping[str, Any], name: str) -> JudgementSpread | None:
+    def spread(self, name: str) -> JudgementSpread | None:
         """Repeated judgements of the main score; None if each text was rated once."""
-        raw, here = self.mapping(data, name, {}), self.inside(name)
-        if not raw or raw.get("score") is None:
+        raw = self.block(name, optional=True)
+        if raw.data.get("score") is None:
             return None
-        score, inner = here.mapping(raw, "score"), here.inside("score")
-        values = score.get("by_repetition")
+        score = raw.block("score")
+        values = score.data.get("by_repetition")
         if not isinstance(values, list) or not all(v is None or is_number(v) for v in values):
-            raise inner.wrong("by_repetition", "a list of percentages", values)
+            raise score.wrong("by_repetition", "a list of percentages")
         return JudgementSpread(
-            by_repetition=tuple(values),
-            mean=inner.number(score, "mean"),
-            sd=inner.number(score, "sd"),
-            partly_read=here.count(raw, "partly_read"),
-            unread=here.count(raw, "unread"),
+            tuple(values), score.number("mean"), score.number("sd"), raw.count("partly_read"), raw.count("unread")
         )
 
-    def stability(self, data: Mapping[str, Any], name: str) -> AnswerStability | None:
-        if data.get(name) is None:
+    def stability(self, name: str) -> AnswerStability | None:
+        if self.data.get(name) is None:
             return None
-        raw, here = self.mapping(data, name), self.inside(name)
-        right = here.cell(raw, "always_right") if "always_right" in raw else None
-        return AnswerStability(here.count(raw, "per_question"), here.cell(raw, "alike"), right)
-
-    def cells(self, data: Mapping[str, Any], name: str) -> dict[str, ScoreCell]:
-        inner = self.mapping(data, name, {})
-        return {str(key): self.inside(name).cell(inner, key) for key in inner}
+        raw = self.block(name)
+        right = raw.cell("always_right") if "always_right" in raw.data else None
+        return AnswerStability(raw.count("per_question"), raw.cell("alike"), right)

@@ -34,20 +34,16 @@ def with_extras(layout: TableLayout, groups: Sequence[TaskGroup]) -> TableLayout
                 having.setdefault(name, []).append(task)
     added = []
     for name, tasks in having.items():
-        title = f"{name.replace('_', ' ').capitalize()} ({_remark(name, tasks, layout)})"
+        inside = {name in task.mean_of for task in tasks}
+        remark = "in the mean, not in the paper" if True in inside else "outside the mean"
+        if layout.extras != "columns":
+            remark = "not in the paper"
+        elif len(inside) == 2:
+            remark = "in the mean of some rows"
+        title = f"{name.replace('_', ' ').capitalize()} ({remark})"
         key = f"column {name}" if any(column.key == name for column in layout.columns) else name  # a part's name
         added.append(TableColumn(key, title, tasks[0].part, (*place, name)))
     return replace(layout, columns=(*layout.columns, *added))
-
-
-def _remark(name: str, tasks: Sequence[TaskSummary], layout: TableLayout) -> str:
-    """Whether an additional column of these tasks is part of their mean."""
-    if layout.extras != "columns":
-        return "not in the paper"
-    inside = {name in task.mean_of for task in tasks}
-    if len(inside) == 2:
-        return "in the mean of some rows"
-    return "in the mean, not in the paper" if True in inside else "outside the mean"
 
 
 def cells_of(layout: TableLayout, group: TaskGroup) -> dict[str, ScoreCell | None]:
@@ -120,7 +116,7 @@ Rows = list[tuple[TaskGroup, str, dict[str, ScoreCell | None]]]  # group, suffix
 
 
 def fits(layout: TableLayout, group: TaskGroup) -> bool:
-    """Whether a group belongs in a table: rotated options and other distractors are different questions, and so are
+    """True if a group belongs in a table: rotated options and other distractors are different questions, and so are
     objects in a box and given by coordinates."""
     if layout.coords in ("none", "only") and group.coords != (layout.coords == "only"):
         return False
@@ -192,12 +188,17 @@ def _kind_rows(layout: TableLayout, groups: Sequence[TaskGroup]) -> Rows:
             continue
         others = sorted({kind for t in tasks.values() for kind in (*t.error_kinds, *t.kinds)} - ERROR_KINDS.keys())
         for kind in layout.only or (*ERROR_KINDS, *others):
-            rows.append((group, kind_title(kind), {key: _figure(layout, task, kind) for key, task in tasks.items()}))
+            if layout.kinds == "rate":
+                cells = {key: task.kinds[kind].rate if kind in task.kinds else None for key, task in tasks.items()}
+            else:
+                among = layout.only if layout.among else ()
+                cells = {key: _share(task, kind, among) for key, task in tasks.items()}
+            rows.append((group, kind_title(kind), cells))
     return rows
 
 
 def uncategorised(tasks: Iterable[TaskSummary]) -> str:
-    """How many of the offered wrong options have no error category: "12 of 60"; "" if all have one."""
+    """Count the offered wrong options without an error category: "12 of 60"; "" if all have one."""
     tasks = list(tasks)
     offered = sum(rates.rate.n for task in tasks for rates in task.kinds.values())
     without = sum(task.kinds[UNCATEGORISED].rate.n for task in tasks if UNCATEGORISED in task.kinds)
@@ -212,12 +213,6 @@ def kind_title(kind: str) -> str:
     return "All kinds" if kind == ALL else titles.get(kind, kind.replace("_", " ").capitalize())
 
 
-def _figure(layout: TableLayout, task: TaskSummary, kind: str) -> ScoreCell | None:
-    if layout.kinds == "rate":
-        return _rate(task, kind)
-    return _share(task, kind, layout.only if layout.among else ())
-
-
 def _share(task: TaskSummary, kind: str, among: Sequence[str]) -> ScoreCell | None:
     """The share of the wrong answers, or of those `among` some kinds.
 
@@ -229,8 +224,4 @@ def _share(task: TaskSummary, kind: str, among: Sequence[str]) -> ScoreCell | No
     if kind in task.kinds and not among:
         return task.kinds[kind].share
     n = task.error_kinds.get(kind, 0)
-    return ScoreCell(100 * n / total, None, None, n=n, n_ok=n, n_unparsed=0, n_unscored=0)
-
-
-def _rate(task: TaskSummary, kind: str) -> ScoreCell | None:
-    return task.kinds[kind].rate if kind in task.kinds else None
+    return ScoreCell.exact(100 * n / total, n=n)

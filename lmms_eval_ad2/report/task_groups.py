@@ -63,7 +63,7 @@ class TaskGroup:
 
     @property
     def coords(self) -> bool:
-        """Whether its tasks give the object by coordinates in the text."""
+        """True if its tasks give the object by coordinates in the text."""
         return ("coords", True) in self.signature
 
     def without_coords(self) -> TaskGroup:
@@ -71,7 +71,7 @@ class TaskGroup:
         return replace(self, signature=tuple(pair for pair in self.signature if pair[0] != "coords"))
 
     def asks_as(self, other: TaskGroup) -> bool:
-        """Whether both have the same data and variant."""
+        """True if both have the same data and variant."""
         return (self.data, self.split, self.signature) == (other.data, other.split, other.signature)
 
     @property
@@ -122,7 +122,7 @@ def data_notes(name: str, limit: Any = None, maker: str | None = None) -> list[s
 
 
 def language_note(task: TaskSummary) -> str:
-    """How many records lack the asked language, and whether they were asked all the same; "" if none does."""
+    """The number of records that lack the asked language, and whether they were asked all the same; "" if none."""
     number, left_out = (task.data.get(key) for key in ("not_in_lang", "left_out"))
     if not is_number(number) or number <= 0:
         return ""
@@ -133,7 +133,7 @@ def language_note(task: TaskSummary) -> str:
 
 
 def form_note(task: TaskSummary) -> str:
-    """How many records lack the form of the task and were left out; "" if none does."""
+    """The number of records that lack the form of the task and were left out; "" if there are none."""
     number = task.data.get("not_in_form")
     if not is_number(number) or number <= 0:
         return ""
@@ -148,21 +148,14 @@ def group_tasks(runs: Sequence[RunSummary], benchmark: str) -> list[TaskGroup]:
         for task in run.tasks.values():
             if task.benchmark != benchmark:
                 continue
-            data, split, signature = (
-                str(task.data.get("name", "?")),
-                str(task.data.get("split", "")),
-                signature_of(task),
-            )
-            place = (task.part, task.open_ended)
+            data, split = str(task.data.get("name", "?")), str(task.data.get("split", ""))
+            signature, place = signature_of(task), (task.part, task.open_ended)
             known = found.get((run.folder, data, split, signature))
-            if (
-                known and place in known.tasks
-            ):  # a second task of the same kind gets its own row, labelled with its name
+            if known and place in known.tasks:
+                # A second task of the same kind gets its own row, labelled with its name.
                 signature += (("task", task.name),)
-            group = found.setdefault(
-                (run.folder, data, split, signature), TaskGroup(run, benchmark, data, split, signature)
-            )
-            group.tasks[place] = task
+            new = TaskGroup(run, benchmark, data, split, signature)
+            found.setdefault((run.folder, data, split, signature), new).tasks[place] = task
     return list(found.values())
 
 
@@ -177,12 +170,9 @@ def signature_of(task: TaskSummary) -> Signature:
         own.add("style")
     if task.benchmark in MULTI_VIEW:
         own.add("form")
-    return tuple(sorted((k, _plain(v)) for k, v in task.variant.items() if k not in own))
-
-
-def _plain(value: Any) -> Any:
-    """Make a value from JSON hashable."""
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
+    # As texts where they are not hashable.
+    plain = {k: v if isinstance(v, str | int | float | bool | None) else str(v) for k, v in task.variant.items()}
+    return tuple(sorted((k, v) for k, v in plain.items() if k not in own))
 
 
 def _word(benchmark: str, key: str, value: Any) -> str:

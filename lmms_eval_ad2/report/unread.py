@@ -12,9 +12,9 @@ from typing import Any
 
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.core.printed import one_line, printable, shortened
-from lmms_eval_ad2.report.compact import WIDTH
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, sample_rows
-from lmms_eval_ad2.report.text_table import TextTable, escape, wrapped
+from lmms_eval_ad2.report.sample_row import record_of
+from lmms_eval_ad2.report.table import WIDTH, Table, escape, wrapped
 
 EXAMPLES = 3  # per model, task and reason
 REPLY = 160  # characters of a reply; its middle is left out
@@ -48,22 +48,23 @@ class UnreadReason:
 
 def unread(runs: Sequence[RunSummary]) -> list[UnreadReason]:
     """The unread replies of all tasks, most frequent first. Without its samples, a task has only the counts."""
-    return by_count([found for run in runs for task in run.tasks.values() for found in _of_task(run, task)])
+    found = []
+    for run in runs:
+        for task in run.tasks.values():
+            split = {why.partition(":")[::2]: n for why, n in task.reasons.items()}
+            counts = {reason: n for (status, reason), n in split.items() if status == UNPARSED}
+            if not counts and not task.score.n_unparsed:
+                continue
+            try:
+                found += _of_samples(sample_rows(run, task.name), run, task)
+            except DataError:  # no samples, or broken ones: the counts of the summary
+                asked = max(task.score.n, sum(counts.values()))
+                found += [UnreadReason(run.name, task.name, reason, n, asked) for reason, n in counts.items()]
+    return by_count(found)
 
 
 def by_count(found: Sequence[UnreadReason]) -> list[UnreadReason]:
     return sorted(found, key=lambda one: (-one.n, one.model, one.task, one.reason))
-
-
-def _of_task(run: RunSummary, task: TaskSummary) -> list[UnreadReason]:
-    counts = {why.partition(":")[2]: n for why, n in task.reasons.items() if why.partition(":")[0] == UNPARSED}
-    if not counts and not task.score.n_unparsed:
-        return []
-    asked = max(task.score.n, sum(counts.values()))
-    try:
-        return _of_samples(sample_rows(run, task.name), run, task)
-    except DataError:  # no samples, or broken ones: the counts of the summary
-        return [UnreadReason(run.name, task.name, reason, n, asked) for reason, n in counts.items()]
 
 
 def _of_samples(rows: Iterator[Mapping[str, Any]], run: RunSummary, task: TaskSummary) -> list[UnreadReason]:
@@ -78,7 +79,11 @@ def _of_samples(rows: Iterator[Mapping[str, Any]], run: RunSummary, task: TaskSu
         known = found.get(reason) or UnreadReason(run.name, task.name, reason, 0, 0)
         examples = known.examples
         if len(examples) < EXAMPLES:
-            examples += (UnreadExample(shortened(str(row["id"]), ID), _expected(row, task), _reply(row)),)
+            raw = row.get("raw")
+            turns = [raw] if not isinstance(raw, list) else raw[:MOST_TURNS]  # several if asked in rounds
+            texts = ("" if turn is None else shortened(str(turn), REPLY) for turn in turns)
+            reply = shortened(" | ".join(texts), REPLY)
+            examples += (UnreadExample(shortened(str(row["id"]), ID), _expected(row, task), reply),)
         found[reason] = replace(known, n=known.n + 1, examples=examples)
     return [replace(one, asked=asked) for one in found.values()]
 
@@ -86,18 +91,11 @@ def _of_samples(rows: Iterator[Mapping[str, Any]], run: RunSummary, task: TaskSu
 def _expected(row: Mapping[str, Any], task: TaskSummary) -> str:
     """The form of the answer: with the letters offered, the frame of coordinates, or the words of a yes/no question."""
     form = str(row.get("form"))
-    record = row.get("record")
-    options = record.get("options") if isinstance(record, Mapping) else None
+    options = record_of(row).get("options")
     if form == "mc" and isinstance(options, list):
         letters = [str(o.get("letter")) for o in options if isinstance(o, Mapping)]
         return shortened(f"{form} {'/'.join(letters)}", ID)
     return f"{form}, frame {task.frame}" if form in IN_FRAME else shortened(form, ID)
-
-
-def _reply(row: Mapping[str, Any]) -> str:
-    raw = row.get("raw")
-    turns = [raw] if not isinstance(raw, list) else raw[:MOST_TURNS]  # several if asked in rounds
-    return shortened(" | ".join("" if turn is None else shortened(str(turn), REPLY) for turn in turns), REPLY)
 
 
 def render(found: Sequence[UnreadReason], *, markdown: bool = False) -> str:
@@ -105,19 +103,16 @@ def render(found: Sequence[UnreadReason], *, markdown: bool = False) -> str:
     if not found:
         return "No unread reply: every reply was read, or is unscored.\n"
     headers = ["n", "of", "model", "task", "reason"]
-    cells = [[str(one.n), str(one.asked), one.model, one.task, _words(one.reason)] for one in found]
-    table = TextTable(headers, cells, "rrlll")
+    found = [replace(one, reason=one.reason.replace("_", " ")) for one in found]
+    cells = [[str(one.n), str(one.asked), one.model, one.task, one.reason] for one in found]
+    table = Table(headers, cells, "rrlll")
     total = f"Unread replies: {sum(one.n for one in found)}"
     blocks = [total, table.markdown() if markdown else table.within(WIDTH)]
     for one in found:
-        title = f"{one.model}, {one.task}, {_words(one.reason)}: {one.n} of {one.asked}"
+        title = f"{one.model}, {one.task}, {one.reason}: {one.n} of {one.asked}"
         lines = [f"{one_line(e.id)} [{e.expected}]: {one_line(e.reply) or '(empty)'}" for e in one.examples]
         if markdown:
             blocks.append("\n".join([f"### {escape(title)}\n", *(f"- {escape(line)}" for line in lines)]))
         elif lines:
             blocks.append("\n".join([wrapped(title, WIDTH), *(wrapped(f"  {line}", WIDTH, "    ") for line in lines)]))
     return printable("\n\n".join(blocks)) + "\n"
-
-
-def _words(reason: str) -> str:
-    return reason.replace("_", " ")

@@ -11,7 +11,7 @@ from support.make_runs import ad2_tasks, cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.report.page import report_page
-from lmms_eval_ad2.report.sections import ReportSection, SectionRun, SectionTable
+from lmms_eval_ad2.report.table import ReportSection, SectionRun, Table
 
 pytestmark = pytest.mark.system
 
@@ -37,7 +37,7 @@ def write_page(folder: Path) -> Path:
         data = summary(tasks, label=f"{LONG}{number}", judge=judge)
         write_run(folder / f"run{number}", data, dict.fromkeys(tasks, rows))
     headers = ["run", *(f"a heading {i}" for i in range(12))]
-    drives = SectionTable("Scores", headers, [[LONG, *["100.00"] * 12]], "l" + "r" * 12)
+    drives = Table(headers, [[LONG, *["100.00"] * 12]], "l" + "r" * 12, "Scores")
     section = ReportSection("drive", "Closed loop", [SectionRun(LONG, {"suite": "x" * 90})], [drives])
     report_page.write(report.load([folder]), folder / "page.html", sections=[section])
     return folder / "page.html"

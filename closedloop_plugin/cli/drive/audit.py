@@ -43,16 +43,15 @@ def run(options: DriveAuditOptions) -> int:
     from closedloop_plugin.scoring.audit.result_list import read_list
     from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.report.page import report_page
-    from lmms_eval_ad2.report.sections import render
     from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
 
     sources = FileSources(options.out / "files", options.host)
     found = audit(read_list(options.results), sources, report=lambda line: show(line, file=sys.stderr))
     section = audit_section(found)
     title = f"Audit of public result files: {options.results.stem}"
-    text = render(section, wide=True)  # hashes in one line
+    text = section.render(wide=True)  # hashes in one line
     try:
-        for name, content in {"audit.txt": text, "audit.md": f"# {title}\n\n{render(section, markdown=True)}"}.items():
+        for name, content in {"audit.txt": text, "audit.md": f"# {title}\n\n{section.render(markdown=True)}"}.items():
             with atomic_write(options.out / name) as handle:
                 handle.write(content)
         atomic_write_json(options.out / "audit.json", found)

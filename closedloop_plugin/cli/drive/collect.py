@@ -290,7 +290,7 @@ def _cpu_s() -> float:
 
 def _report(folder: Path, seconds: float, cpu_s: float) -> None:
     from closedloop_plugin.learn.collection import frames_files, frames_of
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     files = frames_files(folder)
     actions: Counter[str] = Counter()
@@ -300,8 +300,8 @@ def _report(folder: Path, seconds: float, cpu_s: float) -> None:
             actions[frame["label"]["action"]] += 1
             reasons[frame["label"]["reason"]["kind"]] += 1
     frames = actions.total()
-    print(_table("action", actions, frames, TextTable))
-    print(_table("reason", reasons, frames, TextTable))
+    print(_table("action", actions, frames, Table))
+    print(_table("reason", reasons, frames, Table))
     print(f"{frames} frames of {len(files)} episodes in {folder}; {seconds:.0f} s, {cpu_s:.0f} s of processor time")
 
 

@@ -35,11 +35,11 @@ def register(subparsers: Any) -> None:
 def run(options: DriveLabelOptions) -> int:
     from closedloop_plugin.learn.collection import QUESTIONS
     from closedloop_plugin.learn.questions.collection import label_folder
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     tasks = label_folder(options.folder, seed=options.seed, per_frame=options.per_frame, per_task=options.limit)
     rows = [(x.task, x.possible, x.kept, "–" if x.guess is None else f"{100 * x.guess:.1f} %") for x in tasks]
-    print(TextTable(("task", "possible", "kept", "right without the picture"), rows, "lrrr").plain())
+    print(Table(("task", "possible", "kept", "right without the picture"), rows, "lrrr").plain())
     print(
         f"{sum(x.kept for x in tasks)} questions in {options.folder / QUESTIONS}; import them with: "
         f"ad2 data import world {options.folder} --split test"

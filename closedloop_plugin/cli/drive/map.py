@@ -51,10 +51,10 @@ def run(options: DriveMapOptions) -> int:
 
 
 def _routes(options: DriveMapOptions, name: str) -> int:
-    from closedloop_plugin.cli.drive.results import routes_given
     from closedloop_plugin.core.routes import select
     from closedloop_plugin.maps.build import road_for, waypoint_errors
     from closedloop_plugin.maps.draw import draw
+    from closedloop_plugin.report.results import routes_given
     from closedloop_plugin.scenarios.staging import staging
 
     routes = routes_given(name).routes

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
-from closedloop_plugin.cli.drive.training_data import selected, training_note, training_of
+from closedloop_plugin.cli.drive.training_data import selected, training_of
 from closedloop_plugin.cli.drive.world import engine_of, limits_of, world_of
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile, profile
@@ -18,6 +18,7 @@ from closedloop_plugin.driver.agents.make import BUILT_IN, SPEAKING, answers_in_
 from closedloop_plugin.driver.agents.model_backend import ModelBackend
 from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.driver.interpreters.make import make_hybrid, make_interpreter, tasks_for
+from closedloop_plugin.report.results import training_note
 from closedloop_plugin.runner.assemble import DriverSetup, RunConfig, assemble, config_identity, remote
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.latency import read_latency

@@ -127,7 +127,7 @@ def _sees_pictures(options: DriveRereadOptions) -> bool:
 def text(run: Path, identity: dict[str, Any], interpreter: Interpreter, found: ReadingComparison) -> str:
     """The comparison as text."""
     from closedloop_plugin.runner.rereading import TOLERANCE
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     rows = [_row(route, counts) for route, counts in found.routes.items()]
     rows = [*rows, _row("all", found.total)] if len(rows) > 1 else rows
@@ -136,7 +136,7 @@ def text(run: Path, identity: dict[str, Any], interpreter: Interpreter, found: R
     skipped = [f"not read again: {n} ({reason})" for reason, n in found.total.skipped.items()]
     blocks = [
         f"{run}: before by {_before(identity)}, now by {interpreter.name}",
-        TextTable(headers, rows, "lrrrrrrr").plain(),
+        Table(headers, rows, "lrrrrrrr").plain(),
         "\n".join([f"agree: of those read by both, all three controls within {TOLERANCE:g}", *skipped]),
         _examples("Largest differences", found.largest),
         _examples("Read only before", found.only_before),

@@ -17,7 +17,7 @@ from closedloop_plugin.maps.towns.route_trace import trace
 from closedloop_plugin.scenarios.staging import staging, undrivable
 from closedloop_plugin.scenarios.suites.lookup import Suite
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.report.text_table import few
+from lmms_eval_ad2.report.table import few
 
 OWN_WORLDS = ("embedded", "carla")  # others may play their own scenarios
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
-from lmms_eval_ad2.report.compact import WIDTH
-from lmms_eval_ad2.report.text_table import few
+from lmms_eval_ad2.report.table import WIDTH, few
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +66,7 @@ def _named(reasons: Mapping[str, str]) -> list[str]:
 def run_list() -> int:
     from closedloop_plugin.scenarios.suites.lookup import NAMED, routes_home, suite
     from lmms_eval_ad2.core.errors import Ad2Error
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     named = [one for one in NAMED.values() if one.world != "carla"]
     added = sorted(f.stem for f in routes_home().glob("*.xml") if f.stem not in {one.stem for one in named})
@@ -78,5 +77,5 @@ def run_list() -> int:
             rows.append((name, len(found.routes), f"sha256 {found.sha256[:16]}"))
         except Ad2Error as exc:
             rows.append((name, "–", exc))
-    print(TextTable(("suite", "routes", "about"), rows, "lrl").within(WIDTH))
+    print(Table(("suite", "routes", "about"), rows, "lrl").within(WIDTH))
     return 0

@@ -148,8 +148,8 @@ def run(options: DriveRunOptions) -> int:
 
         return dry_run(options)
     from closedloop_plugin.cli.drive.prepared_run import prepare
-    from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.cli.drive.selection import other_values, without_act, without_way
+    from closedloop_plugin.report.score_text import closing_text
     from closedloop_plugin.runner.run import run as drive
 
     prepared = prepare(options)
@@ -158,7 +158,7 @@ def run(options: DriveRunOptions) -> int:
     records = drive(prepared.run, prepared.agent, prepared.interpreter)
     rules = prepared.run.worker_config.conditions.profile
     repetitions = options.fresh_draws or options.repetitions
-    show(report(records, prepared.routes, rules, repetitions, prepared.run.identity, options.out))
+    show(closing_text(records, prepared.routes, rules, repetitions, prepared.run.identity, options.out))
     programs = {task.route_id: task.setup.program for task in prepared.run.tasks}
     notes = (*other_values(records, prepared.drawn), *without_act(records, programs), *without_way(records))
     for note in (*prepared.notes, *prepared.training, *notes):

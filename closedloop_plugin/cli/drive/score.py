@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,19 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
-from lmms_eval_ad2.report.text_table import TextTable
 
 if TYPE_CHECKING:
-    from closedloop_plugin.core.routes import Route
     from closedloop_plugin.maps.towns.junction_shares import JunctionShares
     from closedloop_plugin.scenarios.suites.lookup import Suite
-    from closedloop_plugin.scoring.official import OfficialResults
     from closedloop_plugin.scoring.official_record import OfficialRecord
 
-NONE = "–"
-NAMED = {  # facts of the run in the heading, besides world, driver and profile
-    "interpreter": "interpreter", "policy": "policy", "comfort": "comfort mode", "version": "version", "seed": "seed",
-}  # fmt: skip
 FASTEST_HZ = 1000.0
 
 
@@ -77,17 +69,21 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DriveScoreOptions) -> int:
-    from closedloop_plugin.cli.drive.results import routes_given
     from closedloop_plugin.cli.drive.route_checks import without
     from closedloop_plugin.cli.drive.selection import left_out_note
     from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.report.results import routes_given
+    from closedloop_plugin.report.score_text import score_text
     from closedloop_plugin.scoring import comfort, official, summary
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
+    from closedloop_plugin.scoring.route_pairs import pair_gap
     from lmms_eval_ad2.core.errors import Ad2Error
+    from lmms_eval_ad2.storage.identity import RUN, read_run
 
     results = official.read_apart(options.results) if options.apart else official.read(options.results)
-    what, changed = (routes_given(options.routes), ()) if options.routes else suite_of_runs(options.results)
-    what = without(what, left_out_of(options.results))
+    runs = {path: read_run(path) for path in options.results if (path / RUN).is_file()}
+    what, changed = (routes_given(options.routes), ()) if options.routes else suite_of_runs(options.results, runs)
+    what = without(what, left_out_of(runs))
     records = results.records
     repetitions = repetitions_of(records) if options.repetitions is None else options.repetitions
     if not 1 <= repetitions <= MOST_REPETITIONS:
@@ -108,23 +104,26 @@ def run(options: DriveScoreOptions) -> int:
         comfort_mode=options.comfort,
         junctions=junctions.share if junctions else None,
         traffic_signs=options.traffic_signs,
-        identity=_identity(options.results),
+        # The figures are of one run only if the only results are its folder.
+        identity=runs[options.results[0]]["identity"] if runs and len(options.results) == 1 else None,
     )
     found["n_lost"] = sum(n for _, n in results.lost)
-    found["notes"] = _lost(results) + found["notes"] + _junction_notes(options, junctions, found)
-    found["notes"] += [
-        *_trained(options.results),
-        *_other_programs(options.results, what),
+    found["notes"] = [
+        *(f"{file} is cut off: {n} record(s) lost, all complete ones are scored" for file, n in results.lost),
+        *found["notes"],
+        *_junction_notes(options, junctions, found),
+        *_notes_on_runs(runs, what),
         *left_out_note(what),
         *changed,
     ]
     found["junctions"] = asdict(junctions) if junctions else None
-    found |= pairs_found(records, what.routes)
+    if gap := pair_gap(records, what.routes):
+        found["pairs"] = gap
     if options.json:
         more = {"routes": options.routes or what.name, "files": list(results.files), "left_out": dict(what.left_out)}
         print(json.dumps({**found, **more}, indent=1))
     else:
-        show(render(found, Path(options.routes or what.name).name, results.files))
+        show(score_text(found, Path(options.routes or what.name).name, results.files))
     return 0
 
 
@@ -137,29 +136,20 @@ def _check_rate(metric_hz: float, folder: Path | None) -> None:
         raise Ad2Error("--metric-hz is the rate of the files of --metric-info DIR: give that folder, too")
 
 
-def _identity(results: Sequence[Path]) -> dict[str, Any] | None:
-    """The identity of the run, if the only results are a run folder."""
-    from lmms_eval_ad2.storage.identity import RUN, read_run
+def suite_of_runs(results: Sequence[Path], runs: Mapping[Path, Mapping[str, Any]]) -> tuple[Suite, tuple[str, ...]]:
+    """The suite that the run folders name, and notes if its routes have changed since. Raises Ad2Error.
 
-    if len(results) != 1 or not (results[0] / RUN).is_file():
-        return None
-    identity: dict[str, Any] = read_run(results[0])["identity"]
-    return identity
-
-
-def suite_of_runs(results: Sequence[Path]) -> tuple[Suite, tuple[str, ...]]:
-    """The suite that the run folders name, and notes if its routes have changed since. Raises Ad2Error."""
-    from closedloop_plugin.cli.drive.results import suite_of
+    runs: the contents of run.json of those results that are run folders.
+    """
+    from closedloop_plugin.report.results import suite_of
     from lmms_eval_ad2.core.errors import Ad2Error
-    from lmms_eval_ad2.storage.identity import RUN, read_run
 
-    runs = {path: read_run(path)["identity"] for path in results if (path / RUN).is_file()}
     other = next((path for path in results if path not in runs), None)
     if other is not None:
         raise Ad2Error(f"{other}: only a run folder names its routes; give the driven route file: --routes FILE")
-    first, *more = runs.values()
+    first, *more = (run["identity"] for run in runs.values())
     if any(identity.get("suite_sha256") != first.get("suite_sha256") for identity in more):
-        names = ", ".join(dict.fromkeys(str(identity.get("suite")) for identity in runs.values()))
+        names = ", ".join(dict.fromkeys(str(identity.get("suite")) for identity in (first, *more)))
         raise Ad2Error(
             f"the runs were driven on several suites ({names}); score them one by one, or give --routes FILE"
         )
@@ -171,20 +161,29 @@ def suite_of_runs(results: Sequence[Path]) -> tuple[Suite, tuple[str, ...]]:
     return found, notes
 
 
-def pairs_found(records: Sequence[OfficialRecord], routes: Sequence[Route]) -> dict[str, Any]:
-    """The gap between Fail2Drive's pairs as a part of the figures; {} for other routes."""
-    from closedloop_plugin.scoring.route_pairs import pair_gap
-
-    gap = pair_gap(records, routes)
-    return {"pairs": gap} if gap else {}
-
-
-def left_out_of(results: Sequence[Path]) -> dict[str, str]:
+def left_out_of(runs: Mapping[Path, Mapping[str, Any]]) -> dict[str, str]:
     """Reasons of the routes that the run folders left out, by id: a fault of a route or map is no driver's 0."""
-    from lmms_eval_ad2.storage.identity import RUN, read_run
+    left_out = [run["selection"].get("left_out", {}) for run in runs.values()]
+    return {route: reason for by_route in left_out for route, reason in by_route.items()}
 
-    runs = [read_run(path)["selection"].get("left_out", {}) for path in results if (path / RUN).is_file()]
-    return {route: reason for left_out in runs for route, reason in left_out.items()}
+
+def _notes_on_runs(runs: Mapping[Path, Mapping[str, Any]], what: Suite) -> list[str]:
+    """Run folders whose model was trained on routes that they were to drive, and those whose programs differ from the
+    folder's current ones of the same names."""
+    from closedloop_plugin.report.results import training_note
+
+    selections = {path: run["selection"] for path, run in runs.items()}
+    trained = {
+        path: training_note(one, one.get("asked") or one.get("routes") or ()) for path, one in selections.items()
+    }
+    notes = [f"{path}: {note}" for path, note in trained.items() if note]
+    identities = {path: run["identity"] for path, run in runs.items()} if what.programs else {}
+    return notes + [
+        f"{path}: driven on other programs (suite {run.get('suite')}, sha256 {str(run.get('suite_sha256'))[:12]}) "
+        f"than the folder's current ones ({what.sha256[:12]}); the scores belong to the driven ones"
+        for path, run in identities.items()
+        if run.get("suite_sha256") != what.sha256
+    ]
 
 
 def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[OfficialRecord]) -> JunctionShares | None:
@@ -205,7 +204,7 @@ def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[Offici
 
 
 def _junction_notes(options: DriveScoreOptions, found: JunctionShares | None, scores: dict[str, Any]) -> list[str]:
-    """What the junction test was done with, and what it lacked."""
+    """The maps of the junction test, and what it lacked."""
     if found is None:
         return ["junction test: give --towns DIR with the towns' OpenDRIVE files"] if scores["partial"] else []
     notes = [f"junction test: {len(found.share)} route(s) tested on the maps in {options.towns}"]
@@ -216,129 +215,3 @@ def _junction_notes(options: DriveScoreOptions, found: JunctionShares | None, sc
         first = next(iter(found.unknown.values()))
         notes.append(f"junction test: unknown for route(s) {', '.join(found.unknown)}; the first: {first}")
     return notes
-
-
-def _trained(results: Sequence[Path]) -> list[str]:
-    """Notes on run folders whose model was trained on routes that they were to drive."""
-    from closedloop_plugin.cli.drive.training_data import training_note
-    from lmms_eval_ad2.storage.identity import read_run
-
-    selections = {path: read_run(path)["selection"] for path in results if (path / "run.json").is_file()}
-    notes = {path: training_note(one, one.get("asked") or one.get("routes") or ()) for path, one in selections.items()}
-    return [f"{path}: {note}" for path, note in notes.items() if note]
-
-
-def _other_programs(results: Sequence[Path], what: Suite) -> list[str]:
-    """Notes on run folders whose programs differ from the folder's current ones of the same names."""
-    from lmms_eval_ad2.storage.identity import read_run
-
-    if not what.programs:
-        return []
-    runs = {path: read_run(path)["identity"] for path in results if (path / "run.json").is_file()}
-    return [
-        f"{path}: driven on other programs (suite {run.get('suite')}, sha256 {str(run.get('suite_sha256'))[:12]}) "
-        f"than the folder's current ones ({what.sha256[:12]}); the scores belong to the driven ones"
-        for path, run in runs.items()
-        if run.get("suite_sha256") != what.sha256
-    ]
-
-
-def render(found: dict[str, Any], routes: str, files: tuple[str, ...] = ()) -> str:
-    """The summary as text: heading, scores with intervals, gap of pairs, counts, scenario types, notes."""
-    notes = "\n".join(textwrap.fill(f"- {note}", 120, subsequent_indent="  ") for note in found["notes"])
-    from closedloop_plugin.scoring.route_pairs import gap_text
-
-    pairs = gap_text(found["pairs"]) if found.get("pairs") else ""
-    blocks = [heading(found, routes, files), _scores(found), pairs, _counts(found), _repetitions(found), _types(found)]
-    blocks.append(notes)
-    return "\n\n".join(block for block in blocks if block)
-
-
-def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
-    """Origin of the figures. Only files without a record of our worlds get the official heading."""
-    origin, about = found["origin"], found["provenance"]
-    changed = f", but {origin['changed']}" if origin.get("changed") else ""
-    rules = f"profile {found['profile']}{changed}, {found['n_routes']} routes of {routes}"
-    if not origin:
-        named = files[0] if len(files) == 1 else f"{len(files)} files"
-        return f"Official result file(s): {named}\n{rules}, comfort mode {found['comfort_mode']}"
-    fast = origin.get("agent") or "agent without a name"
-    slow = " ".join(dict.fromkeys(str(origin[k]) for k in ("interpreter", "mode") if origin.get(k)))
-    warning = "" if origin.get("backend") == "carla" else "; NOT comparable with figures driven in CARLA"
-    return (
-        f"Suite {origin.get('suite')} in the {origin.get('backend') or 'unnamed'} world{warning}\n"
-        f"{fast}{' + ' + slow if slow else ''}; the world: {origin.get('waiting') or 'unknown'}\n{rules}\n"
-        + textwrap.fill(", ".join(f"{name} {about[key]}" for key, name in NAMED.items()), 120)
-    )
-
-
-def _scores(found: dict[str, Any]) -> str:
-    ci = found["intervals"]
-    rate = "" if found["metric_hz"] is None else f", metric_info at {found['metric_hz']:g} Hz"
-    modes = {"comfortness": f" ({found['comfort_mode']}{rate}, % of segments)"}
-    rows = [_row(name, found, ci, unit) for name, unit in (("driving_score", ""), ("success_rate", " %"))]
-    rows += [_row(name, found, ci, modes.get(name, " %")) for name in ("efficiency", "comfortness")]
-    if not tests_none(found):
-        names = found["abilities"]
-        rows += [_row(name, names, ci["abilities"], " %", name in found["partial"]) for name in names]
-        rows.append(_row("skill_score", found, ci, " %", "skill_score" in found["partial"]))
-    below = [textwrap.fill(found["ceiling"]["text"], 120)] if found["ceiling"] else []
-    return "\n\n".join([TextTable(("score", "value", "95 % interval"), rows, "lrl").plain(), *below])
-
-
-def tests_none(found: Mapping[str, Any]) -> bool:
-    """Whether every record of a summary is of a program that replaced the standard scenario; a note says so."""
-    return 0 < found["n_records"] == found["n_replaced"]
-
-
-def _row(name: str, values: dict[str, Any], intervals: dict[str, Any], unit: str, partial: bool = False) -> list[str]:
-    title = name.replace("_", " ") if name[0].isupper() else name.replace("_", " ").title()
-    span = intervals[name]
-    text = NONE if span is None else f"[{span[0]:.2f}, {span[1]:.2f}]"
-    return [title + unit + (" (partial)" if partial else ""), _number(values[name], 4), text]
-
-
-_COUNTED = ("records", "missing", "crashed", "faulted", "duplicates", "lost", "outside", "experimental", "inconsistent")
-
-
-def _counts(found: dict[str, Any]) -> str:
-    line = ", ".join(f"{found.get('n_' + name, 0)} {name}" for name in _COUNTED)
-    crashed = "".join(f"\n  crashed: route {c['route']} rep {c['repetition']}: {c['status']}" for c in found["crashed"])
-    missing = found["missing"]
-    names = ", ".join(f"{route} rep {k}" for route, k in missing[:10]) + (" ..." if len(missing) > 10 else "")
-    faulted = "".join(
-        f"\n  fault of the {f['fault']}: route {f['route']} rep {f['repetition']}: {f['reason']}"
-        for f in found["faulted"]
-    )
-    return line + (f"\n  missing: {names}" if missing else "") + crashed + faulted
-
-
-def _repetitions(found: dict[str, Any]) -> str:
-    spread = found["repetitions"]
-    if not spread:
-        return ""
-    texts = [
-        f"{name} {_number(value['mean'], 2)} ± {_number(value['std'], 2)}"
-        for name, value in spread.items()
-        if name != "n" and value["mean"] is not None
-    ]
-    line = f"Over {spread['n']} repetitions (mean ± standard deviation): " + ", ".join(texts)
-    return textwrap.fill(line, 120, subsequent_indent="  ")
-
-
-def _types(found: dict[str, Any]) -> str:
-    figures = ("driving_score", "success_rate", "efficiency", "comfortness")
-    rows = [
-        [row["type"] or "(none, or several)", row["n"], row["n_missing"], *(_number(row[name], 1) for name in figures)]
-        for row in found["types"]
-    ]
-    headers = ["scenario type", "n", "missing", "DS", "SR %", "Eff. %", "Comf. %"]
-    return TextTable(headers, rows, "lrrrrrr").plain()
-
-
-def _number(value: float | None, decimals: int) -> str:
-    return NONE if value is None else f"{value:.{decimals}f}"
-
-
-def _lost(results: OfficialResults) -> list[str]:
-    return [f"{file} is cut off: {n} record(s) lost, all complete ones are scored" for file, n in results.lost]

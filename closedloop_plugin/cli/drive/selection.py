@@ -16,7 +16,7 @@ from closedloop_plugin.runner.assemble import RouteSelection
 from closedloop_plugin.scenarios.suites.lookup import Suite, route_of, suite
 from closedloop_plugin.scenarios.suites.programs import route_named, sha_of
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.report.text_table import few
+from lmms_eval_ad2.report.table import few
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import file_sha256
 

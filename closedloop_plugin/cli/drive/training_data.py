@@ -7,12 +7,11 @@ may ask for others. It is not part of the identity: it changes no episode.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.driver.agents.make import BUILT_IN, SPEAKING
-from lmms_eval_ad2.storage.training_card import trained_text
+from closedloop_plugin.report.results import TRAINING
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.run import DriveRunOptions
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from closedloop_plugin.learn.contamination import RouteContamination
     from closedloop_plugin.runner.assemble import RouteSelection
 
-KEY = "training"
 NOT_NAMED: Mapping[str, Any] = {"named": False}  # a model without ad2_training.json
 
 
@@ -65,19 +63,5 @@ def selected(
 ) -> dict[str, Any]:
     """The selection of run.json with the result; unchanged if no model drives."""
     if found is not None:
-        return {**selection, KEY: found.to_dict()}
-    return {**selection, KEY: dict(NOT_NAMED)} if _models(options) else dict(selection)
-
-
-def training_note(selection: Mapping[str, Any], asked: Sequence[str]) -> str:
-    """ "trained on 3 of these 220 routes (same_geometry 3)" for a run's selection; "" if on none, or not known."""
-    training = selection.get(KEY)
-    routes = training.get("routes") if isinstance(training, dict) else None
-    if not isinstance(routes, dict):
-        return ""
-    kinds = Counter(
-        str(found.get("kind")) if isinstance(found := routes[route], dict) else "unknown"
-        for route in asked
-        if route in routes
-    )
-    return trained_text(kinds, len(asked), "routes") if kinds else ""
+        return {**selection, TRAINING: found.to_dict()}
+    return {**selection, TRAINING: dict(NOT_NAMED)} if _models(options) else dict(selection)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 
 if TYPE_CHECKING:
     from closedloop_plugin.learn.answer_loss import AnswerLoss
@@ -85,7 +85,7 @@ def trained_on(model: Path, files: Sequence[Path]) -> dict[str, int | None]:
     return {"routes": found.n, "trained_on": len(found.leaks)}
 
 
-def _table(found: Mapping[Path, Mapping[str, AnswerLoss]], leaks: Mapping[Path, Mapping[str, int | None]]) -> TextTable:
+def _table(found: Mapping[Path, Mapping[str, AnswerLoss]], leaks: Mapping[Path, Mapping[str, int | None]]) -> Table:
     kinds = list(dict.fromkeys(kind for losses in found.values() for kind in losses))
     rows = []
     for model, losses in found.items():
@@ -94,4 +94,4 @@ def _table(found: Mapping[Path, Mapping[str, AnswerLoss]], leaks: Mapping[Path, 
         rows.append((model, *cells, "not known" if routes is None else f"{trained} of {routes} routes"))
     counts = next(iter(found.values()))
     heads = ["model", *(f"{kind} (n = {counts[kind].n:,})" for kind in kinds), "trained on"]
-    return TextTable(heads, rows, "l" + "r" * (len(kinds) + 1))
+    return Table(heads, rows, "l" + "r" * (len(kinds) + 1))

@@ -12,7 +12,7 @@ from lmms_eval_ad2.storage.untrusted_json import load
 
 if TYPE_CHECKING:
     from closedloop_plugin.robots.course.report import CourseRun
-    from lmms_eval_ad2.report.sections import ReportSection
+    from lmms_eval_ad2.report.table import ReportSection
     from lmms_eval_ad2.report.unread import UnreadReason
 
 

@@ -195,7 +195,7 @@ def _picture(world: EmbeddedWorld, truth: GroundTruth, view: Any, out: Path) -> 
 
     from PIL import Image
 
-    from closedloop_plugin.cli.drive.show import lanes
+    from closedloop_plugin.report.episode_pictures import lanes
     from closedloop_plugin.report.top_view import top_view
     from lmms_eval_ad2.storage.image_files import open_image
     from lmms_eval_ad2.storage.shown_image import shown_rgb
@@ -215,7 +215,7 @@ def _picture(world: EmbeddedWorld, truth: GroundTruth, view: Any, out: Path) -> 
 
 def _track(world: EmbeddedWorld, truth: GroundTruth) -> Any:
     """The first scene as a track of one moment."""
-    from closedloop_plugin.report.episode_track import ActorTrack, EpisodeTrack, TrackSample
+    from closedloop_plugin.report.track_log import ActorTrack, EpisodeTrack, TrackSample
 
     ego, road = truth.ego, world.road
     start = road.path.locate(ego.x, ego.y)[0]

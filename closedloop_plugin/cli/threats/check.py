@@ -267,7 +267,7 @@ def _report(
     out: Path,
 ) -> str:
     """Table, reasons, counts."""
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     headers = ["scenario", "behaviour", "compiles", "runs", "acts", "seen before", "survived", "others", "verdict"]
     if under_carla is not None:
@@ -278,7 +278,7 @@ def _report(
         row = [p.name, p.spec.behaviour.value if p.spec else "-", *map(_yes_no, (v.compiles, v.runs, v.acts)), _seen(v)]
         row += [f"{v.survived}/{v.tries}", _others(v), "passes" if v.passed else "FAILS"]
         rows.append(row if under_carla is None else [*row, "no" if under_carla[p.name] else "compiles"])
-    lines = [TextTable(headers, rows).plain()]
+    lines = [Table(headers, rows).plain()]
     failed = {n: v.reason for n, v in verdicts.items() if not v.passed}
     lines += ["", *(f"{name}: {reason}" for name, reason in failed.items())] if failed else []
     lines += [f"{name} with CARLA's model: {error}" for name, error in (under_carla or {}).items() if error]

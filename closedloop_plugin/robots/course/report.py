@@ -24,8 +24,7 @@ from closedloop_plugin.core.driver_name import driver_name
 from closedloop_plugin.robots.course.records import SegmentRunRecord
 from lmms_eval_ad2.core.printed import printable
 from lmms_eval_ad2.report import cell_text, tables
-from lmms_eval_ad2.report.sections import ReportSection, SectionCell, SectionRun, SectionTable
-from lmms_eval_ad2.report.text_table import TextTable, escape
+from lmms_eval_ad2.report.table import ReportSection, SectionRun, Table, TableCell, escape
 
 NAME = "robot"  # key of the section in JSON
 METHOD = (
@@ -153,7 +152,7 @@ def render(
     ours = _course_table(course(selected, segments)).render(markdown=markdown)
     blocks = [_heading(selected), ours, listed([METHOD, *ends(selected)])]
     if paper:
-        grid = TextTable(paper.headers, paper.cells).render(markdown=markdown)
+        grid = Table(paper.headers, paper.cells).render(markdown=markdown)
         blocks.append("\n".join([paper.title, *([""] if markdown else []), grid, listed(paper.notes)]))
     return printable("\n\n".join(blocks)) + "\n"
 
@@ -167,7 +166,7 @@ def _heading(records: Sequence[SegmentRunRecord]) -> str:
     return f"{r.robot.get('name')}, {driver}, profile {r.profile}"
 
 
-def _course_table(result: CourseResult) -> TextTable:
+def _course_table(result: CourseResult) -> Table:
     counts = [f"{c.completed}/{c.runs}" if c.runs else cell_text.NONE for c in result.cells]
     means = [cell_text.number(c.completion) for c in result.cells]
     done, runs = result.completed
@@ -175,7 +174,7 @@ def _course_table(result: CourseResult) -> TextTable:
         ["completed", *counts, f"{done}/{runs} = {100 * done / runs:.0f} %" if runs else cell_text.NONE],
         ["completion, %", *means, cell_text.number(result.completion)],
     ]
-    return TextTable(["", *(c.segment for c in result.cells), "Average"], rows)
+    return Table(["", *(c.segment for c in result.cells), "Average"], rows)
 
 
 @dataclass(frozen=True)
@@ -229,7 +228,7 @@ def course_section(runs: Sequence[CourseRun], paper: PublishedVehicleTable | Non
         warnings=[f"{'; '.join(names)}: a simulated vehicle; NOT comparable with real ones"],
         notes=[METHOD, *early],
         footer=[
-            SectionTable(
+            Table(
                 title=paper.title,
                 headers=paper.headers,
                 rows=[list(row) for row in paper.cells],
@@ -255,16 +254,16 @@ def _models(runs: Sequence[CourseRun]) -> list[str]:
     return [f"{run.model} ({run.folder.name})" if same[run.vehicle, run.model] > 1 else run.model for run in runs]
 
 
-def _section_table(rows: Sequence[tuple[CourseRun, CourseResult, str]], segments: Sequence[str]) -> SectionTable:
-    body: list[list[SectionCell | str]] = []
+def _section_table(rows: Sequence[tuple[CourseRun, CourseResult, str]], segments: Sequence[str]) -> Table:
+    body: list[list[TableCell | str]] = []
     for run, result, model in rows:
         of_segments = [(cell.completion, cell.completed, cell.runs) for cell in result.cells]
         cells = [
-            SectionCell(cell_text.number(completion), f"{done}/{count}" if count else "")
+            TableCell(cell_text.number(completion), f"{done}/{count}" if count else "")
             for completion, done, count in [*of_segments, (result.completion, *result.completed)]
         ]
         body.append([run.vehicle, model, *cells])
-    return SectionTable(
+    return Table(
         title="Route completion in percent, and completed runs (layout of Bench2ADVLM, Table 3)",
         headers=["vehicle", "model", *segments, "Average"],
         rows=body,

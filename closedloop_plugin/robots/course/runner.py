@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.report.robot_view import robot_view
+from closedloop_plugin.report.top_view import robot_view
 from closedloop_plugin.robots.course.guidance import PathHint, Pose, TrackExpert, guide_path
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
 from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee

@@ -9,13 +9,13 @@ from typing import Any
 from closedloop_plugin.scoring.audit.recomputed import MEASURES, OWN_KEYS, UNEXPLAINED
 from closedloop_plugin.scoring.audit.sample_size import POINTS, POWER
 from lmms_eval_ad2.report.cell_text import NONE
-from lmms_eval_ad2.report.sections import ReportSection, SectionCell, SectionTable
+from lmms_eval_ad2.report.table import ReportSection, Table, TableCell
 
 SECTION = "audit"
 MARK = " *"  # behind a difference whose interval excludes 0
 
 Audit = Mapping[str, Any]  # the content of audit.json
-Rows = list[list[SectionCell | str]]
+Rows = list[list[TableCell | str]]
 
 
 def audit_section(found: Audit) -> ReportSection:
@@ -31,7 +31,7 @@ def audit_section(found: Audit) -> ReportSection:
     )  # fmt: skip
 
 
-def _figures(found: Audit) -> SectionTable:
+def _figures(found: Audit) -> Table:
     n = found["routes"]["n"]
     rows: Rows = []
     for i, one in enumerate(found["results"], 1):
@@ -46,10 +46,10 @@ def _figures(found: Audit) -> SectionTable:
         "agent, or which never ended; they count with the score that they have."
     )
     headers = ["#", "result", "records", "missing", "crashed", "Driving Score [95 %]", "Success Rate % [95 %]"]
-    return SectionTable(f"Figures over all {n} routes", headers, rows, "rlrrrrr", caption=[text])
+    return Table(headers, rows, "rlrrrrr", f"Figures over all {n} routes", caption=[text])
 
 
-def _printed(found: Audit) -> SectionTable:
+def _printed(found: Audit) -> Table:
     rows = []
     for result in found["results"]:
         for source in dict.fromkeys(one["source"] for one in result["printed"]):
@@ -83,10 +83,10 @@ def _printed(found: Audit) -> SectionTable:
     )
     notes = [f"{result['name']}: {result['note']}" for result in found["results"] if result["note"]]
     headers = ["result", "published in", "published DS / SR", "over all routes", "the published figures are"]
-    return SectionTable("Published and recomputed", headers, rows, "llrrl", caption=[text], notes=notes)
+    return Table(headers, rows, "llrrl", "Published and recomputed", caption=[text], notes=notes)
 
 
-def _missing(found: Audit) -> SectionTable:
+def _missing(found: Audit) -> Table:
     by_result = {one["name"]: [route for route, _ in one["missing"]] for one in found["results"] if one["missing"]}
     rows = [[name, str(len(routes)), ", ".join(routes)] for name, routes in by_result.items()]
     counts = Counter(route for routes in by_result.values() for route in routes)
@@ -97,10 +97,10 @@ def _missing(found: Audit) -> SectionTable:
         text = f"Results with missing routes: {len(rows)} of {n}. Different routes: {len(counts)}."
     if often:
         text += f" Missing in more than two results: {', '.join(often)}."
-    return SectionTable("Missing routes", ["result", "n", "routes"], rows, "lrl", caption=[text])
+    return Table(["result", "n", "routes"], rows, "lrl", "Missing routes", caption=[text])
 
 
-def _inconsistent(found: Audit) -> SectionTable:
+def _inconsistent(found: Audit) -> Table:
     """Records whose scores contradict each other, and those that could not be checked."""
     results = found["results"]
     rows = [[result["name"], one["text"]] for result in results for one in result["inconsistent"]]
@@ -115,10 +115,10 @@ def _inconsistent(found: Audit) -> SectionTable:
         f"says. Inconsistent: {sum(result['n_inconsistent'] for result in results)} of "
         f"{sum(result['n_records'] for result in results)} records."
     )
-    return SectionTable("Inconsistent records", ["result", "contradiction"], rows, caption=[text], notes=notes)
+    return Table(["result", "contradiction"], rows, title="Inconsistent records", caption=[text], notes=notes)
 
 
-def _ranking(found: Audit, measure: str) -> SectionTable:
+def _ranking(found: Audit, measure: str) -> Table:
     ranked, title = found["rankings"][measure], MEASURES[measure]
     names = {one["id"]: one["name"] for one in found["results"]}
     figures: dict[str, Any] = {}  # of each result the one that gives it its place
@@ -128,7 +128,7 @@ def _ranking(found: Audit, measure: str) -> SectionTable:
                 figures[one["id"]] = figure
     rows: Rows = []
     for place, id in enumerate(ranked["published_order"], 1):
-        gap: list[SectionCell | str] = [NONE, NONE]
+        gap: list[TableCell | str] = [NONE, NONE]
         if place <= len(ranked["next_pairs"]):
             pair = ranked["next_pairs"][place - 1]
             gap = [_with_span(pair["difference"], pair["interval"], "+"), pair["verdict"]]
@@ -155,7 +155,7 @@ def _ranking(found: Audit, measure: str) -> SectionTable:
         notes.append(f"no {title} published, without a place and a verdict: {'; '.join(without)}")
     headers = ["place", "result", "published", "over", "recomputed", "place recomputed"]
     headers += ["difference to the next [95 %]", "order", "published in"]
-    return SectionTable(f"Published ranking by {title}", headers, rows, "rlrlrrrll", caption=[text], notes=notes)
+    return Table(headers, rows, "rlrlrrrll", f"Published ranking by {title}", caption=[text], notes=notes)
 
 
 def _basis(figure: Mapping[str, Any]) -> str:
@@ -164,7 +164,7 @@ def _basis(figure: Mapping[str, Any]) -> str:
     return f"{basis['n']} {basis['what']}" if basis else UNEXPLAINED
 
 
-def _matrix(found: Audit, measure: str) -> SectionTable:
+def _matrix(found: Audit, measure: str) -> Table:
     title, n = MEASURES[measure], len(found["results"])
     names = {one["id"]: one["name"] for one in found["results"]}
     pairs = {(pair["a"], pair["b"]): pair for pair in found["pairs"][measure]}
@@ -185,18 +185,18 @@ def _matrix(found: Audit, measure: str) -> SectionTable:
     ]
     headers = ["", *(str(i) for i in range(1, n))]
     align = "l" + "r" * (n - 1)
-    return SectionTable(f"Paired differences: {title}", headers, rows, align, caption=[text], notes=notes)
+    return Table(headers, rows, align, f"Paired differences: {title}", caption=[text], notes=notes)
 
 
-def _difference(pair: Mapping[str, Any]) -> SectionCell:
+def _difference(pair: Mapping[str, Any]) -> TableCell:
     ci = pair["interval"]
     if ci is None:
-        return SectionCell(f"{pair['difference']:+.1f}", f"±{NONE}")
+        return TableCell(f"{pair['difference']:+.1f}", f"±{NONE}")
     marked = ci[0] > 0 or ci[1] < 0
-    return SectionCell(f"{pair['difference']:+.1f}{MARK * marked}", f"±{(ci[1] - ci[0]) / 2:.1f}", marked=marked)
+    return TableCell(f"{pair['difference']:+.1f}{MARK * marked}", f"±{(ci[1] - ci[0]) / 2:.1f}", marked=marked)
 
 
-def _sample_size(plans: Sequence[Mapping[str, Any]], n: int) -> SectionTable:
+def _sample_size(plans: Sequence[Mapping[str, Any]], n: int) -> Table:
     power = f"{100 * POWER:.0f} %"
     rows, notes = [], []
     for plan in plans:
@@ -228,10 +228,10 @@ def _sample_size(plans: Sequence[Mapping[str, Any]], n: int) -> SectionTable:
     )
     headers = ["", "s", f"visible on {n} routes", f"routes for ±{POINTS:g}", f"routes for {power} power"]
     title = f"Routes and seeds needed to see a difference of {POINTS:g} points"
-    return SectionTable(title, headers, rows, "lrrrr", caption=[text], notes=notes)
+    return Table(headers, rows, "lrrrr", title, caption=[text], notes=notes)
 
 
-def _files(found: Audit) -> SectionTable:
+def _files(found: Audit) -> Table:
     named = [("route file", found["routes"]), *((one["name"], one) for one in found["results"])]
     rows = [[name, *(file[key] for key in ("repository", "path", "license", "commit", "sha256"))]
             for name, file in named]  # fmt: skip
@@ -240,16 +240,16 @@ def _files(found: Audit) -> SectionTable:
         "that of a listing of its files. The files belong to their authors and are not part of this repository."
     )
     headers = ["result", "repository", "path", "licence", "commit", "sha256"]
-    return SectionTable("Files", headers, rows, caption=[text])
+    return Table(headers, rows, title="Files", caption=[text])
 
 
-def _not_available(found: Audit) -> list[SectionTable]:
+def _not_available(found: Audit) -> list[Table]:
     rows = [[one["name"], one["reason"]] for one in found["not_available"]]
     text = "Results of which no public file was found that could be read. A file at a public commit can be added."
-    return [SectionTable("Not available", ["result", "reason"], rows, caption=[text])] if rows else []
+    return [Table(["result", "reason"], rows, title="Not available", caption=[text])] if rows else []
 
 
-def _other_set(one: Mapping[str, Any]) -> SectionTable:
+def _other_set(one: Mapping[str, Any]) -> Table:
     rows = [
         [row["name"], *(NONE if row[name] is None else f"{row[name]:.2f}" for name in MEASURES)]
         for row in one["printed"]
@@ -257,8 +257,8 @@ def _other_set(one: Mapping[str, Any]) -> SectionTable:
     text = f"As printed in {one['source']}. Figures of other routes: not comparable with those above."
     title, headers = f"{one['name']}: published, not recomputed", ["result"]
     headers += ["published Driving Score", "published Success Rate %"]
-    return SectionTable(title, headers, rows, "lrr", caption=[text], notes=[one["note"]])
+    return Table(headers, rows, "lrr", title, caption=[text], notes=[one["note"]])
 
 
-def _with_span(value: float, span: Sequence[float] | None, sign: str = "") -> SectionCell:
-    return SectionCell(f"{value:{sign}.2f}", f"[{span[0]:.1f}, {span[1]:.1f}]" if span else "")
+def _with_span(value: float, span: Sequence[float] | None, sign: str = "") -> TableCell:
+    return TableCell(f"{value:{sign}.2f}", f"[{span[0]:.1f}, {span[1]:.1f}]" if span else "")

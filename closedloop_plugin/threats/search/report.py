@@ -10,7 +10,7 @@ from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES, CauseSource
 from closedloop_plugin.threats.search.search import ThreatSearchConfig
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 from lmms_eval_ad2.scoring.metrics.intervals import wilson
 
 WORST = 10  # number of listed runs
@@ -143,7 +143,7 @@ def _unscored(found: Mapping[str, Any]) -> list[str]:
     return [f"not scored: {n} runs: {reason}" for reason, n in found["not_scored"].items()]
 
 
-def _worst_table(rows: Sequence[Mapping[str, Any]]) -> TextTable:
+def _worst_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     names = list(rows[0]["values"])
     headers = ["run", "rho", "verdict", "score", *names, "what"]
     body = [
@@ -151,17 +151,17 @@ def _worst_table(rows: Sequence[Mapping[str, Any]]) -> TextTable:
          f"{r['score']:.1f}", *(_short(r["values"][n]) for n in names), _what(r)]
         for r in rows
     ]  # fmt: skip
-    return TextTable(headers, body, f"rrlr{'r' * len(names)}l")
+    return Table(headers, body, f"rrlr{'r' * len(names)}l")
 
 
-def _parameters_table(parameters: Mapping[str, Sequence[Mapping[str, Any]]]) -> TextTable:
+def _parameters_table(parameters: Mapping[str, Sequence[Mapping[str, Any]]]) -> Table:
     """One row per parameter, one cell per part of its range: "8 to 12: 3/7" (failures / runs)."""
     body = [
         [name, *(f"{row['part']}: {row['failures']}/{row['runs']}" for row in rows)]
         for name, rows in parameters.items()
     ]
     columns = max(map(len, body), default=0)
-    return TextTable([""] * columns, [row + [""] * (columns - len(row)) for row in body])
+    return Table([""] * columns, [row + [""] * (columns - len(row)) for row in body])
 
 
 def _what(row: Mapping[str, Any]) -> str:

@@ -180,7 +180,7 @@ def summary(result: McqBuildResult, out: Path) -> str:
 
 
 def _made(card: Mapping[str, Any]) -> Iterator[str]:
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     counts = card["counts"]
     yield f"{counts['n']} questions made by {card['maker']} (distractors: {card['kind']}, seed {card['seed']})"
@@ -191,7 +191,7 @@ def _made(card: Mapping[str, Any]) -> Iterator[str]:
             (task, name.split("/", 1)[1], n) for name, n in counts["subtask"].items() if name.startswith(f"{task}/")
         ]
     if rows:
-        yield TextTable(("task", "sub-task", "questions"), rows, "llr").plain(indent=2)
+        yield Table(("task", "sub-task", "questions"), rows, "llr").plain(indent=2)
     if counts["category"]:
         yield f"distractors: {_pairs(counts['category'])}"
     if counts["correctness_mean"] is not None:

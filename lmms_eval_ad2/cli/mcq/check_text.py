@@ -7,7 +7,7 @@ from typing import Any
 from lmms_eval_ad2.core.printed import printable
 from lmms_eval_ad2.mcq.biases import ALPHA, ATTACKS, FEW
 from lmms_eval_ad2.mcq.check import RATIO, comparison_text
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 
 _ROWS = 5  # examples of each list; the JSON report has more
 _PARTS = ("all", "polar", "others")
@@ -66,7 +66,7 @@ def _length(length: dict[str, Any]) -> str:
         for name, one in rows if one["n"]
     ]  # fmt: skip
     heads = ["length", "n", "right", "wrong", "ratio", "rank", "choose longest %", "choose shortest %"]
-    return TextTable(heads, cells, "lrrrrrll").plain()
+    return Table(heads, cells, "lrrrrrll").plain()
 
 
 def _decimals(value: float | None) -> str:
@@ -87,7 +87,7 @@ def _attacks(report: dict[str, Any]) -> str:
     best = report["attacks"]["best"]
     rows.append(["best of these", *(_percent(found[best[p]][p]) if best[p] else "-" for p in _PARTS)])
     heads = ["answered without the image, by choosing", "all %", "yes-no %", "without yes-no %"]
-    lines = [TextTable(heads, rows, "llll").plain()]
+    lines = [Table(heads, rows, "llll").plain()]
     if polar["n"]:
         lines.append(
             f"yes-or-no questions: {polar['n']}; the right option is the only one with its verdict in {polar['alone']}"

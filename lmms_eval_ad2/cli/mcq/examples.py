@@ -119,7 +119,7 @@ def _open_answers(one: RunSummary, options: McqExamplesOptions) -> Iterator[Open
 
 def _lines(found: Mapping[str, Any], shown: int) -> Iterator[str]:
     from lmms_eval_ad2.report.published import table
-    from lmms_eval_ad2.report.text_table import TextTable
+    from lmms_eval_ad2.report.table import Table
 
     headers = ("question", "open answer", "BLEU-4", "CIDEr", "score (/5)", "choice")
     for outcome, number in _PAPER.items():
@@ -136,11 +136,11 @@ def _lines(found: Mapping[str, Any], shown: int) -> Iterator[str]:
             for row in paper.rows
         ]  # fmt: skip
         yield f"{outcome}: {len(rows)} questions (published: {paper.source}, scores by ChatGPT)"
-        yield TextTable(headers, lines, "llrrrl").plain(indent=2)
+        yield Table(headers, lines, "llrrrl").plain(indent=2)
     yield f"means by {found['model']}, 0 to 5; BLEU-4 and CIDEr x100 [95 % over scenes]"
     means = [(name, part["n"], *(_mean(part[k]) for k in ("score", "bleu_4", "cider"))) for name, part in
              found["means"].items()]  # fmt: skip
-    yield TextTable(("questions", "n", "score", "BLEU-4", "CIDEr"), means, "lrlll").plain(indent=2)
+    yield Table(("questions", "n", "score", "BLEU-4", "CIDEr"), means, "lrlll").plain(indent=2)
     if without := sum(row["outcome"] == "no choice" for row in found["rows"]):
         yield f"{without} open answers without a chosen option in this run"
     yield from (f"not scored: {n} {reason}" for reason, n in found["reasons"].items())

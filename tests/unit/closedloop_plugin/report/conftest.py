@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.closedloop.rides import ride, road
 
-from closedloop_plugin.report.episode_track import EpisodeTrack, parse_track
+from closedloop_plugin.report.track_log import EpisodeTrack, parse_track
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 from support.closedloop.rides import picture, pixels
 
-from closedloop_plugin.report.episode_track import EpisodeTrack
-from closedloop_plugin.report.film_strip import choose, film_strip
+from closedloop_plugin.report.film_strip import PAPER, captioned, choose, film_strip, font, wrapped
+from closedloop_plugin.report.track_log import EpisodeTrack
 
 
 def test_a_film_strip_is_a_page_of_frames(track: EpisodeTrack, tmp_path: Path) -> None:
@@ -48,3 +48,18 @@ def test_a_film_strip_needs_a_frame(tmp_path: Path) -> None:
 )
 def test_frames_are_chosen_evenly(along, most: int, always: list[int], chosen: list[int]) -> None:
     assert choose(list(along), most, always) == chosen
+
+
+@pytest.mark.parametrize("text", ["", "a b c " * 200, "x" * 2000, "one\n\ntwo", "\u4eca\u65e5" * 300])
+def test_text_is_wrapped_to_its_box(text: str) -> None:
+    face = font(13)
+    lines = wrapped(text, 150, face, 4)
+    assert len(lines) <= 4 and all(face.getlength(line) <= 150 for line in lines)
+    assert captioned(picture(0), text, 4).shape == captioned(picture(0), "", 4).shape
+
+
+def test_a_caption_is_below_the_picture() -> None:
+    page = captioned(picture(0), "42 km/h", 2)
+    assert np.array_equal(page[:180], picture(0))
+    below = page[180:].reshape(-1, 3)
+    assert tuple(below[0]) == PAPER and (below < 100).any()

@@ -11,8 +11,8 @@ from PIL import Image
 from support.closedloop.rides import pixels, ride
 
 from closedloop_plugin.core.record import INFRACTIONS
-from closedloop_plugin.report.episode_track import EpisodeTrack, parse_track
 from closedloop_plugin.report.top_view import NAMES, box, heading, top_view
+from closedloop_plugin.report.track_log import EpisodeTrack, parse_track
 
 WRONG = (194, 24, 91)
 

@@ -15,8 +15,7 @@ from support.tiers import examples
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import ActorKind, Control, EgoContact
-from closedloop_plugin.report.episode_track import parse_track, read_track
-from closedloop_plugin.report.track_log import TrackLog
+from closedloop_plugin.report.track_log import EpisodeTrack, TrackLog, parse_track, progress, read_track, reply_lines
 from closedloop_plugin.scoring.referee.referee import Referee
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
@@ -172,3 +171,23 @@ def test_any_value_in_a_field_is_read_or_refused(name: str, value) -> None:
     log, _, _ = ride(ticks=21)
     with suppress(Ad2Error):
         parse_track({**kept(log), name: value})
+
+
+def test_a_pause_weighs_half_of_a_drive(track: EpisodeTrack) -> None:
+    """10 s stationary, then 10 s and 50 m: 0, 0.5, 2."""
+    moments = [replace(track.moments[0], t=t, x=x, y=0.0) for t, x in ((5.0, 1.0), (15.0, 1.0), (25.0, 51.0))]
+    assert progress(moments) == [0.0, 0.5, 2.0]
+    assert progress(moments[:1]) == [0.0]
+
+
+def test_the_caption_of_a_moment(track: EpisodeTrack) -> None:
+    lines = track.moments[0].words().splitlines()
+    assert lines[0] == "0.0 s, 1 km/h" and lines[1] == "steer +0.00, throttle 0.50, brake 0.00"
+    assert lines[2].startswith("action: The light ahead is red") and lines[3].startswith('cng: {"throttle"')
+
+
+def test_a_caption_has_what_was_read_and_no_words_twice() -> None:
+    words = {"texts": {"action": "Slow down."}, "raw": "Slow down.", "mode": "rules"}
+    assert reply_lines({**words, "meaning": "slower, keep"}) == ["action: Slow down.", "read as: slower, keep"]
+    assert reply_lines(words) == ["action: Slow down."]
+    assert reply_lines({**words, "raw": '{"brake": 1}', "mode": "cng"})[1] == 'cng: {"brake": 1}'

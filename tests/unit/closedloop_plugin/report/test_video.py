@@ -8,13 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from PIL import Image
 from support.closedloop.rides import model_answer, picture, ride, truth
 
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.report import video
 from closedloop_plugin.report.video import VideoRecorder, writer
-from lmms_eval_ad2.core.errors import Ad2Error, MissingExtra
+from lmms_eval_ad2.core.errors import MissingExtra
 
 
 def length(file: Path) -> tuple[int, tuple[int, int], float]:
@@ -94,23 +93,3 @@ def test_without_pyav_opencv_writes_the_film(tmp_path: Path, monkeypatch: pytest
         out.add(picture(n))
     out.close()
     assert length(tmp_path / "x.mp4") == (12, (320, 180), pytest.approx(1.2))
-
-
-def test_a_gif_keeps_its_duration_when_frames_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(video, "GIF_MOST", 10)
-    out = writer(tmp_path / "x.gif", 10.0, 800, 450)
-    for n in range(40):
-        out.add(picture(8 * n, 800, 450))
-    out.close()
-    with Image.open(tmp_path / "x.gif") as gif:
-        assert gif.size == (400, 225) and gif.n_frames <= 11
-        seconds = 0.0
-        for i in range(gif.n_frames):
-            gif.seek(i)
-            seconds += gif.info["duration"] / 1000
-    assert seconds == pytest.approx(4.0, abs=0.4)
-
-
-def test_an_unknown_film_suffix_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(Ad2Error, match=r"\.mp4 or \.gif"):
-        writer(tmp_path / "x.avi", 10.0, 320, 180)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from support.closedloop.scored import episode, raw, record, route, write
 
-from closedloop_plugin.cli.drive.score import render
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import RouteScenario, read_routes
+from closedloop_plugin.report.score_text import score_text
 from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.efficiency import message
 from closedloop_plugin.scoring.official import from_episode, read
@@ -152,8 +152,8 @@ def test_programs_that_replaced_the_standard_scenario_test_no_ability() -> None:
     none = summarise(records[1:], routes[1:], B2D)
     assert set(none["abilities"].values()) == {None} and none["skill_score"] is None
     assert not any("no record tests" in note for note in none["notes"])
-    assert "Emergency Brake" not in render(none, "x.xml") and "Skill Score" not in render(none, "x.xml")
-    assert "test no ability" in render(none, "x.xml")
+    assert "Emergency Brake" not in score_text(none, "x.xml") and "Skill Score" not in score_text(none, "x.xml")
+    assert "test no ability" in score_text(none, "x.xml")
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_an_episode_that_was_not_driven_is_in_no_figure_and_named_with_its_fault
         "2 episode(s) not driven, by fault of: world 1, driver 1; in no figure (counted as 0: Driving Score 32.00, "
         "Success Rate 20.00)"
     )
-    text = render(found, "routes.xml")
+    text = score_text(found, "routes.xml")
     assert "fault of the world: route 2 rep 0: killed" in text and "2 faulted" in text
 
 

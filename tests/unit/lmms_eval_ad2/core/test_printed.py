@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.core.printed import one_line, printable, shortened
-from lmms_eval_ad2.report.text_table import TextTable
+from lmms_eval_ad2.report.table import Table
 
 ESC = "\x1b]0;owned\x07\x1b[2J"
 
@@ -38,7 +38,7 @@ def test_a_data_error_is_one_line_whatever_it_quotes() -> None:
 
 
 def test_a_table_has_no_control_characters() -> None:
-    assert "\x1b" not in TextTable(("a", ESC), [(ESC, "b")]).plain()
+    assert "\x1b" not in Table(("a", ESC), [(ESC, "b")]).plain()
 
 
 def test_a_field_name_of_a_release_cannot_forge_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,7 @@ from support.make_runs import cell, sample, summary, task, write_run
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report import compare as comparing
-from lmms_eval_ad2.report.compare import compare, holm
-from lmms_eval_ad2.report.paired_scores import BY_IMAGE
+from lmms_eval_ad2.report.compare import BY_IMAGE, compare, holm
 
 
 def pair(
@@ -53,8 +52,22 @@ def test_sign_flip_on_graded_scores(tmp_path: Path) -> None:
 
 def test_samples_of_one_cluster_are_not_independent(tmp_path: Path) -> None:
     a, b = scores([100.0] * 12, cluster="one image"), scores([0.0] * 12, cluster="one image")
-    row = compare(*pair(tmp_path, {"t": a}, {"t": b}))[0]
+    runs = pair(tmp_path, {"t": a}, {"t": b})
+    row = compare(*runs)[0]
     assert (row.difference, row.p_value, row.p_holm, row.test) == (100, None, None, "none")
+    assert "+100.0 [no interval: 1 cluster]" in comparing.render(*runs, [row])
+
+
+def test_the_difference_of_few_clusters_has_a_wide_interval(tmp_path: Path) -> None:
+    a, b = (
+        [sample(f"q{i}", 100.0 * right, cluster=f"scene {i // 2}") for i, right in enumerate(correct)]
+        for correct in ([1, 1, 1, 1, 1, 1], [0, 1, 0, 0, 1, 1])
+    )
+    runs = pair(tmp_path, {"t": a}, {"t": b})
+    (row,) = compare(*runs)
+    assert (row.clusters, row.difference, row.p_value) == (3, 50.0, 0.5)
+    assert row.ci is not None and row.ci[0] < 0 < 50 < row.ci[1] <= 100, "three scenes are no proof"
+    assert "is left out in turn (jackknife)" in " ".join(comparing.render(*runs, [row]).split())
 
 
 def test_samples_of_one_run_only_are_counted(tmp_path: Path) -> None:

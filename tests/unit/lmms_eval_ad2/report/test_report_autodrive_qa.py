@@ -221,9 +221,9 @@ def test_naive_against_all_is_paired_by_question(tmp_path: Path) -> None:
 def test_the_legend_distinguishes_rows_of_one_model(tmp_path: Path) -> None:
     tasks = {"ad2_mcq_planning": mcq("planning", 20.0), "ad2x_mcq_planning_mv": mcq("planning", 30.0, variant={})}
     grid = shown([loaded(tmp_path, tasks)])["autodrive_qa/1"]
-    svg = str(plots.bars(grid, plots.palette([grid])))
+    svg = str(plots.draw(plots.grid_plot(grid), colours := plots.grid_colours([grid])))
     assert "toy-7b, views: 1</text>" in svg and "toy-7b, views: all</text>" in svg
-    assert "opacity: 0.8" in svg
+    assert len({colours[f"toy-7b, views: {views}"] for views in ("1", "all")}) == 2
 
 
 def test_sets_of_other_questions_or_other_makers_are_refused(tmp_path: Path) -> None:

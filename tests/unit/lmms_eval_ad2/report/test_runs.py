@@ -85,6 +85,7 @@ def test_corrupt_and_foreign_summaries_are_refused(tmp_path: Path, text: str, me
         ({"official": True}, "tasks.t.score.official", "a percentage or null"),
         ({"n": -1}, "tasks.t.score.n", "a count"),
         ({"n_unparsed": None}, "tasks.t.score.n_unparsed", "a count"),
+        ({"clusters": -1}, "tasks.t.score.clusters", "a count"),
         ({"ci": [1]}, "tasks.t.score.ci", "[low, high] or null"),
         ({"ci": [1, "2"]}, "tasks.t.score.ci", "[low, high] or null"),
         ({"ci": [False, 1]}, "tasks.t.score.ci", "[low, high] or null"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.make_runs import cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
-from lmms_eval_ad2.report.text_table import columns_of
+from lmms_eval_ad2.report.table import columns_of
 from lmms_eval_ad2.report.unread import EXAMPLES, REASONS, REPLY, render, unread
 
 TASK = "ad2_perception_base"

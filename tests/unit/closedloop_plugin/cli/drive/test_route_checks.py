@@ -15,6 +15,7 @@ from closedloop_plugin.core.routes import Route, RouteScenario, read_routes
 from closedloop_plugin.runner.assemble import _selection_json
 from closedloop_plugin.scenarios.suites.lookup import Suite
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.storage.identity import read_run
 
 ZIGZAG = ((0, 0), (20, 0), (1, 0), (21, 0), (2, 0))
 ROUTE = '<route id="{}" town="Town99"><waypoints>{}</waypoints><scenarios>{}</scenarios></route>'
@@ -92,7 +93,7 @@ def test_what_a_town_offers_is_played_there() -> None:
 
 def test_routes_that_a_run_left_out_do_not_count_as_missing(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"identity": {}, "selection": {"routes": ["1"], "left_out": {"2": "no map"}}}')
-    left_out = left_out_of([tmp_path, tmp_path / "other.json"])
+    left_out = left_out_of({tmp_path: read_run(tmp_path)})
     found = without(Suite("mine", (route("1"), route("2")), ""), left_out)
     assert found.ids == ["1"] and left_out_note(found) == ("left out, 1 of 2 routes: 2 (no map)",)
 

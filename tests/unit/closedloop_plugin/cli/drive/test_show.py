@@ -13,7 +13,8 @@ from PIL import Image
 from support.closedloop.rides import picture, ride, road
 
 from closedloop_plugin.cli.drive import show as command
-from closedloop_plugin.report.episode_track import parse_track
+from closedloop_plugin.report.episode_pictures import find, lanes, pick
+from closedloop_plugin.report.track_log import parse_track
 from lmms_eval_ad2.core.errors import Ad2Error
 
 
@@ -55,14 +56,14 @@ def test_top_view_and_film_strip_are_written_and_their_paths_printed(
 
 def test_words_of_a_sample_between_two_frames_stand_under_the_next_one(run_dir: Path) -> None:
     """At the begin of a contact, which is such a sample."""
-    episode = command.find(f"{run_dir}:17")
+    episode = find(f"{run_dir}:17")
     raw = json.loads(episode.track.read_text())
     before = {s["tick"]: s for s in raw["samples"]}
     for sample in raw["samples"]:
         sample.pop("said", None)
     contact = {**before[20], "tick": 13, "t": 1.3, "said": {"texts": {"action": "Brake."}}}
     raw["samples"].insert(2, contact)
-    shots = command.pick(episode, parse_track(raw), "front", 100)
+    shots = pick(episode, parse_track(raw), "front", 100)
     assert [tick for tick, _, text in shots if "Brake." in text] == [20]
 
 
@@ -106,15 +107,15 @@ def test_invalid_arguments_are_one_line_errors(run_dir: Path, episode: str, more
 def test_lanes_are_drawn_only_from_the_map_that_was_driven(data_dir: Path) -> None:
     file = min((data_dir / "opendrive").rglob("*.xodr"), key=lambda f: f.stat().st_size)
     sha = hashlib.sha256(file.read_bytes()).hexdigest()
-    ground = command.lanes(file, sha)
+    ground = lanes(file, sha)
     assert {"driving"} <= {kind for kind, _ in ground} and ground[-1][0] == "driving"
     assert all(outline.shape[1] == 2 for _, outline in ground)
-    assert command.lanes(file, "0" * 64) == [] == command.lanes(Path("gone.xodr"), sha)
+    assert lanes(file, "0" * 64) == [] == lanes(Path("gone.xodr"), sha)
 
 
 def test_a_run_with_one_episode_needs_no_route(run_dir: Path) -> None:
-    assert command.find(str(run_dir)) == command.find(f"{run_dir}:17")
+    assert find(str(run_dir)) == find(f"{run_dir}:17")
     track = run_dir / "tracks/17_rep0.json"
     (run_dir / "tracks/17_rep1.json").write_bytes(track.read_bytes())
     with pytest.raises(Ad2Error, match=r"2 episodes \(17_rep0, 17_rep1\); name one, such as .*run:17$"):
-        command.find(str(run_dir))
+        find(str(run_dir))

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from support.closedloop.run_folders import DEMO, record, run_folder
 
-from closedloop_plugin.cli.drive.results import read_results
 from closedloop_plugin.cli.drive.run import drive_options
-from closedloop_plugin.cli.drive.run_kind import compare, report
 from closedloop_plugin.cli.drive.selection import suite_subject
-from closedloop_plugin.cli.drive.training_data import NOT_NAMED, selected, training_note, training_of
+from closedloop_plugin.cli.drive.training_data import NOT_NAMED, selected, training_of
 from closedloop_plugin.learn.training_set import trained_route
+from closedloop_plugin.report.comparison import compare
+from closedloop_plugin.report.drive_section import report
+from closedloop_plugin.report.results import read_results, training_note
 from closedloop_plugin.runner.merge import merge
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.report.sections import render
 from lmms_eval_ad2.storage.identity import read_run
 from lmms_eval_ad2.storage.training_card import TrainedRoute, TrainingSet, write_card
 
@@ -104,7 +104,7 @@ def test_reports_and_comparisons_mark_the_run(tmp_path: Path) -> None:
     assert section.tables[0].rows[1][0] == "clean"
     assert section.data["runs"][0]["training"] and not section.data["runs"][1]["training"]
     compared = compare(marked, clean, force=True, routes=None, published=False)
-    assert "marked: trained on 1 of these 2 routes (same_id 1)" in render(compared)
+    assert "marked: trained on 1 of these 2 routes (same_id 1)" in compared.render()
 
 
 def test_the_mark_survives_a_merge(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from closedloop_plugin.report.robot_view import heading, robot_view
+from closedloop_plugin.report.top_view import heading, robot_view
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore, by_course, read_records
 from closedloop_plugin.robots.course.report import course, published, render
 from lmms_eval_ad2.core.errors import DataError

@@ -13,7 +13,6 @@ from closedloop_plugin.cli.robot.run_kind import RUN_KIND
 from closedloop_plugin.robots.course.records import SegmentRunRecord
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core import plugins
-from lmms_eval_ad2.report.sections import render
 from lmms_eval_ad2.storage.identity import RESULTS, write_run
 
 RECORD = SegmentRunRecord(
@@ -62,11 +61,11 @@ def test_vehicles_by_models_as_in_the_papers_table(courses: list[Path]) -> None:
         ["limo", "A + llama cng", "100.0\n1/1", "100.0\n1/1", "100.0\n2/2"],
     ]
     assert section.data["runs"][1]["completion"] == 70.5
-    text = render(section)
+    text = section.render()
     assert "a simulated vehicle; NOT comparable with real ones" in " ".join(text.split())
     assert "jetbot, A + llama cng: route2: crossed line" in text
-    assert "AGILE-X sandbox" in text and "AGILE-X" not in render(section, published=False)
-    assert "### Route completion in percent" in render(section, markdown=True)
+    assert "AGILE-X sandbox" in text and "AGILE-X" not in section.render(published=False)
+    assert "### Route completion in percent" in section.render(markdown=True)
 
 
 def test_two_runs_of_one_vehicle_and_model_are_distinguished(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from closedloop_plugin.scoring.audit.audit_section import audit_section
 from closedloop_plugin.scoring.audit.recomputed import OWN_KEYS, AuditedResult, to_json
 from closedloop_plugin.scoring.audit.result_list import PrintedFigures, ResultList
 from lmms_eval_ad2.report.page import report_page
-from lmms_eval_ad2.report.sections import SectionCell, render
+from lmms_eval_ad2.report.table import TableCell, render
 from lmms_eval_ad2.storage.code_state import code_label
 
 STRONG = np.array([60.0, 100.0, 100.0, 100.0] * 10)
@@ -80,7 +80,7 @@ def test_the_matrix_marks_intervals_that_exclude_0(found: dict[str, Any]) -> Non
     tables = audit_section(found).tables
     matrix = next(table for table in tables if table.title == "Paired differences: Driving Score")
     ((name, cell),) = matrix.rows
-    assert isinstance(cell, SectionCell) and cell.marked
+    assert isinstance(cell, TableCell) and cell.marked
     assert name == "2 Weak" and cell.figure == "+52.5 *" and cell.span.startswith("±")
 
 

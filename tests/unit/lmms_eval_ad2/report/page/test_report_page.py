@@ -19,7 +19,7 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import grids
 from lmms_eval_ad2.report.page import plots, report_page
-from lmms_eval_ad2.report.page.worst_samples import worst
+from lmms_eval_ad2.report.sample_pictures import worst
 
 EVIL = "<script>alert(1)</script>\"'><img src=http://evil.example/x onerror=alert(1)>{{ 7*7 }}"
 
@@ -115,7 +115,7 @@ def test_contents_of_the_page(tmp_path: Path) -> None:
     text = re.sub(r"\s+", " ", Reader(report_page.page(report.load([tmp_path]))).text)
     for fact in (
         "sample_ad2_bench: sample: not the benchmark", "pretrained=toy/toy-7b", "lexical", "requests 3", "abababab",
-        "lmms_eval_ad2 0.1.0", "55.0 [54.0, 56.0]54.0 strict", "ad2_chance (floor)", "unparsed:hedged 2",
+        "lmms_eval_ad2 0.1.0", "55.0[54.0, 56.0]54.0 strict", "ad2_chance (floor)", "unparsed:hedged 2",
         "InternVL3-8B (Qwen2.5-7B)", "57.33", "[paper: GPT-4o]",
     ):  # fmt: skip
         assert fact in text, fact
@@ -133,19 +133,21 @@ def test_unwritable_path_is_an_error_message(tmp_path: Path) -> None:
         report_page.write(report.load([tmp_path / "a"]), tmp_path / "file" / "page.html")
 
 
-def test_plots_have_one_bar_per_figure_and_are_deterministic(tmp_path: Path) -> None:
+def test_plots_have_one_point_per_figure_and_are_deterministic(tmp_path: Path) -> None:
     write_run(tmp_path / "a", summary(ad2_tasks("lexical"), judge="lexical"))
     all_grids = grids(report.load([tmp_path]))
-    colours = plots.palette(all_grids)
+    colours = plots.grid_colours(all_grids)
     overall = next(g for g in all_grids if g.key == "ad2_bench/2")
-    svg = plots.bars(overall, colours)
+    svg = plots.draw(plots.grid_plot(overall), colours)
     assert svg is not None
-    assert svg == plots.bars(overall, colours)
+    assert svg == plots.draw(plots.grid_plot(overall), colours)
     assert svg.startswith("<svg")
-    assert svg.count(colours["toy-7b"].lower()) == 6  # five bars and the legend
+    assert svg.count("<title>") == 0 and colours["toy-7b"].lower() in svg
     assert "http" not in svg.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xlink", "")
     captions = next(g for g in all_grids if g.key == "ad2_bench/6")
-    assert "OCR-CER" not in str(plots.bars(captions, colours))  # lower is better: not plotted with the others
+    assert "OCR-CER" not in str(
+        plots.draw(plots.grid_plot(captions), colours)
+    )  # lower is better: not plotted with the others
 
 
 def test_plots_of_status_and_error_kinds_are_none_without_data(tmp_path: Path) -> None:
@@ -159,13 +161,12 @@ def test_plots_of_status_and_error_kinds_are_none_without_data(tmp_path: Path) -
 def test_worst_samples_do_not_depend_on_the_order() -> None:
     rows: list[dict[str, Any]] = [{"id": str(i), "score": float(i % 50)} for i in range(1000)]
     rows += [{"id": "none", "score": None}, {"id": "full", "score": 100.0}]
-    found = worst(iter(rows), 5)
-    assert found.n == 1002
-    assert [r["score"] for r in found.rows] == [0.0] * 5
-    assert {r["id"] for r in found.rows} == {r["id"] for r in worst(iter(rows[::-1]), 5).rows}
-    assert worst(iter(rows[:3]), 5).rows == tuple(rows[:3])
-    assert worst(iter([{"id": "full", "score": 100.0}]), 5).rows == ()
-    assert worst(iter(rows), 0).rows == ()
+    found, n = worst(iter(rows), 5)
+    assert n == 1002
+    assert [r["score"] for r in found] == [0.0] * 5
+    assert {r["id"] for r in found} == {r["id"] for r in worst(iter(rows[::-1]), 5)[0]}
+    assert worst(iter(rows[:3]), 5) == (rows[:3], 3)
+    assert worst(iter([{"id": "full", "score": 100.0}]), 5) == ([], 1)
 
 
 def test_worst_samples_exclude_baselines(tmp_path: Path) -> None:
@@ -192,8 +193,8 @@ def test_plots_report_omitted_runs_and_groups(tmp_path: Path) -> None:
         write_run(tmp_path / str(i), summary({"t": table}, label=f"model-{i}"))
     runs = report.load([tmp_path])
     grid = breakdown_grids(runs)[0]
-    svg = str(plots.bars(grid, plots.palette([grid]), 10))
-    assert "first 6 of 7 runs; groups of at least 10 samples; hollow: no interval" in svg
+    svg = str(plots.draw(plots.grid_plot(grid, 10), plots.grid_colours([grid])))
+    assert "first 6 of 7 runs; groups of at least 10 samples" in svg
     assert "fog</text>" in svg
     assert "rain</text>" not in svg
     assert "model-6" not in svg

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from support.closedloop.run_folders import record, run_folder
 
-from closedloop_plugin.cli.drive.cause_table import TITLE
-from closedloop_plugin.cli.drive.report import report
 from closedloop_plugin.cli.drive.run_kind import RUN_KIND
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
-from lmms_eval_ad2.report.sections import ReportSection, SectionCell
+from closedloop_plugin.report.score_text import closing_text
+from closedloop_plugin.report.section_tables import CAUSES
+from lmms_eval_ad2.report.table import ReportSection, TableCell
 
 WORLD = {"backend": "embedded", "version": "1", "waiting": "waits"}
 KEPT = {**WORLD, "program": "ab", "standard": "kept"}
@@ -37,7 +37,7 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def row_of(section: ReportSection) -> list[str]:
-    (table,) = [table for table in section.tables if table.title == TITLE]
+    (table,) = [table for table in section.tables if table.title == CAUSES]
     (row,) = table.rows  # of the run with programs only
     return [str(cell).split("\n")[0] for cell in row]
 
@@ -51,22 +51,22 @@ def test_a_comparison_has_the_causes_of_the_threat_run_with_intervals(runs: tupl
     assert (shares["episodes"], shares["both"]["share"], shares["new"]["share"]) == (4, 25.0, 50.0)
     low, high = shares["threat"]["interval"]
     assert 0 < low < 25.0 < high < 100
-    (table,) = [table for table in section.tables if table.title == TITLE]
-    assert all(isinstance(cell, SectionCell) and cell.span.startswith("[") for cell in table.rows[0][2:])
+    (table,) = [table for table in section.tables if table.title == CAUSES]
+    assert all(isinstance(cell, TableCell) and cell.span.startswith("[") for cell in table.rows[0][2:])
 
 
 def test_a_report_has_them_without_the_standard_drives(runs: tuple[Path, Path]) -> None:
     section = RUN_KIND.report([runs[1]], routes="demo", published=False)
     assert row_of(section)[2:] == ["25.0", "25.0", "25.0", "0.0", "25.0", "50.0", "–"]
     plain = RUN_KIND.report([runs[0]], routes="demo", published=False)
-    assert not [table for table in plain.tables if table.title == TITLE]
+    assert not [table for table in plain.tables if table.title == CAUSES]
 
 
 def test_the_end_of_a_run_has_one_line() -> None:
     records = [drive(route, THREAT.get(route, []), world=KEPT) for route in ROUTES]
     lost = drive("105", [], world=KEPT, end="world failed", status="Failed - Simulation crashed")
-    text = report([*records, lost], [], profile("bench2advlm"), 1)
+    text = closing_text([*records, lost], [], profile("bench2advlm"), 1)
     line = "by the threat 1, by both 1, by the standard scenario 1, by itself 0, none 1; first by the threat 2"
     assert f"failures of 4 episodes with a program: {line}" in text.splitlines()
     standard = [drive(route, STANDARD.get(route, []), world=WORLD) for route in ROUTES]
-    assert "by the threat" not in report(standard, [], profile("bench2advlm"), 1)
+    assert "by the threat" not in closing_text(standard, [], profile("bench2advlm"), 1)

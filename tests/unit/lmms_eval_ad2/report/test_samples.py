@@ -14,8 +14,10 @@ from support.make_runs import cell, sample, summary, task, write_run
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.report import one_sample
+from lmms_eval_ad2.report import samples
 from lmms_eval_ad2.report.sample_pictures import ANSWER, REFERENCE, pictures
+from lmms_eval_ad2.report.samples import lost_points, render_lost
+from lmms_eval_ad2.report.table import columns_of
 
 BASE, COT = "ad2_perception_base", "ad2_cot"
 JUDGED = {"rubric": "ad2_vqa", "part": "0", "score": 3, "reason": None, "reply": "It ignores the lorry.\n[[3]]"}
@@ -30,7 +32,7 @@ def run_of(folder: Path, **rows: list[dict[str, Any]]) -> list[report.RunSummary
 
 
 def text_of(folder: Path, row: dict[str, Any]) -> str:
-    return one_sample.render(one_sample.find(run_of(folder, **{BASE: [row]}), row["id"], None)[0])
+    return samples.render_sample(samples.find(run_of(folder, **{BASE: [row]}), row["id"], None)[0])
 
 
 def test_all_about_a_judged_sample(tmp_path: Path) -> None:
@@ -103,12 +105,12 @@ def test_the_words_of_a_mark(tmp_path: Path, words: Any) -> None:
 
 def test_the_same_id_in_several_tasks(tmp_path: Path) -> None:
     runs = run_of(tmp_path, **{BASE: [sample("a", 0.0), sample("b", 0.0)], COT: [sample("a", 100.0)]})
-    assert [found.task.name for found in one_sample.find(runs, "a", None)] == [COT, BASE]
-    assert [found.task.name for found in one_sample.find(runs, "a", COT)] == [COT]
+    assert [found.task.name for found in samples.find(runs, "a", None)] == [COT, BASE]
+    assert [found.task.name for found in samples.find(runs, "a", COT)] == [COT]
     with pytest.raises(Ad2Error, match=f"--sample b: no sample of {COT} has this id; ids there are such as a$"):
-        one_sample.find(runs, "b", COT)
+        samples.find(runs, "b", COT)
     with pytest.raises(Ad2Error, match=f"--task c: no such task in toy-7b; there: {COT}, {BASE}$"):
-        one_sample.find(runs, "a", "c")
+        samples.find(runs, "a", "c")
 
 
 def test_replies_and_rotations_of_a_question(tmp_path: Path) -> None:
@@ -117,10 +119,10 @@ def test_replies_and_rotations_of_a_question(tmp_path: Path) -> None:
         row["record"]["meta"] = {"reply": {"id": "q", "number": 1, "of": 2}}
     rows[2]["record"]["meta"] = {"rotated": {"id": "q", "by": 0, "of": 2}}
     runs = run_of(tmp_path, **{BASE: rows})
-    assert [found.row["id"] for found in one_sample.find(runs, "q", None)] == ["q@1", "q@2", "q#0"]
-    assert [found.row["id"] for found in one_sample.find(runs, "q@2", None)] == ["q@2"]
+    assert [found.row["id"] for found in samples.find(runs, "q", None)] == ["q@1", "q@2", "q#0"]
+    assert [found.row["id"] for found in samples.find(runs, "q@2", None)] == ["q@2"]
     with pytest.raises(Ad2Error, match=r"did you mean q@1, q@2\?$"):
-        one_sample.find(runs, "Q@", None)
+        samples.find(runs, "Q@", None)
 
 
 def test_hostile_texts_are_printable(tmp_path: Path) -> None:
@@ -138,7 +140,7 @@ def box_row(answer: Any, form: str = "box") -> dict[str, Any]:
 def test_answer_and_reference_of_a_box_are_drawn(tmp_path: Path) -> None:
     (tmp_path / "pictures").mkdir()
     Image.new("RGB", (200, 100), (90, 90, 90)).save(tmp_path / "pictures" / "a.jpg", quality=100)
-    (one,) = one_sample.find(run_of(tmp_path, **{BASE: [box_row([100.0, 30.0, 400.0, 60.0])]}), "b", None)
+    (one,) = samples.find(run_of(tmp_path, **{BASE: [box_row([100.0, 30.0, 400.0, 60.0])]}), "b", None)
     drawn = pictures(one.row, one.task)
     assert drawn.placed
     pixels = np.asarray(drawn.images[0])
@@ -176,7 +178,7 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_an_id_that_is_not_there_names_near_ones(tmp_path: Path, asked: str, hint: str) -> None:
     runs = run_of(tmp_path, **{BASE: [sample(id, 0.0) for id in ("fog/counting/1", "rain/social/1", "rain/social/2")]})
     with pytest.raises(Ad2Error) as error:
-        one_sample.find(runs, asked, None)
+        samples.find(runs, asked, None)
     assert str(error.value).endswith(hint)
 
 
@@ -198,3 +200,71 @@ def test_mistakes_are_one_line(
     assert main(["report", str(tmp_path / "run"), *words]) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def written_run(folder: Path, model: str = "toy", **rows: list[dict[str, Any]]) -> Path:
+    tables = {name: task("ad2_bench", "perception_base", cell(50.0, n=len(r))) for name, r in rows.items()}
+    return write_run(folder, summary(tables, label=model, model=model), rows)
+
+
+def test_worst_first_and_equal_ones_in_order(tmp_path: Path) -> None:
+    rows = [
+        sample("full", 100.0),
+        sample("half", 50.0),
+        sample("z", 0.0),
+        sample("a", 0.0, status="unparsed", reason="hedged"),
+    ]
+    rows.append(sample("failed", None, status="unscored", reason="request_failed"))
+    runs = report.load([written_run(tmp_path, **{BASE: rows, COT: [sample("c", 10.0)]})])
+    found = lost_points(runs, None, 20)
+    assert [(one.id, one.score, one.read) for one in found.samples] == [
+        ("z", 0, "B"), ("a", 0, "hedged"), ("c", 10, "B"), ("half", 50, "B"),
+    ]  # fmt: skip
+    assert (found.lost, found.unscored, found.asked) == (4, 1, 6)
+    assert [one.id for one in lost_points(runs, COT, 20).samples] == ["c"]
+    assert [one.id for one in lost_points(runs, None, 2).samples] == ["z", "a"]
+
+
+def test_the_list_and_its_commands(tmp_path: Path) -> None:
+    rows = [sample(f"s {i}", 0.0, status="unparsed", reason="hedged") for i in range(3)]
+    rows.append(sample("u", None, status="unscored", reason="timeout"))
+    text = render_lost(lost_points(report.load([written_run(tmp_path, **{BASE: rows})]), None, 2), ["runs/x y"])
+    assert text.splitlines() == [
+        f"toy, {BASE}",
+        "score  sample  read as           reference",
+        "-----  ------  ----------------  ---------",
+        "  0.0  s 0     unparsed: hedged  yes",
+        "  0.0  s 1     unparsed: hedged  yes",
+        "",
+        "3 of 4 samples lost points; shown 2, see --limit",
+        "1 more have no score, which is not the model's fault; the reasons: ad2 report 'runs/x y' --wide",
+        f"one of them: ad2 report 'runs/x y' --sample 's 0' --task {BASE}",
+    ]
+
+
+def test_nothing_wrong(tmp_path: Path) -> None:
+    runs = report.load([written_run(tmp_path, **{BASE: [sample("a", 100.0)]})])
+    assert render_lost(lost_points(runs, None, 20), ["r"]) == "0 of 1 samples lost points\n"
+
+
+def test_floors_are_left_out_beside_models(tmp_path: Path) -> None:
+    rows = {BASE: [sample("a", 0.0)]}
+    floor, model = written_run(tmp_path / "f", "ad2_chance", **rows), written_run(tmp_path / "m", **rows)
+    assert {one.run for one in lost_points(report.load([floor, model]), None, 9).samples} == {"toy"}
+    assert {one.run for one in lost_points(report.load([floor]), None, 9).samples} == {"ad2_chance"}
+
+
+def test_hostile_texts_are_short_and_printable(tmp_path: Path) -> None:
+    evil = "\x1b[2J\u202e" + "x" * 500 + "\nerror: no"
+    text = render_lost(
+        lost_points(report.load([written_run(tmp_path, **{BASE: [sample(evil, 0.0, raw=evil)]})]), None, 9), ["r"]
+    )
+    assert not {"\x1b", "\u202e"} & set(text) and "\nerror: no" not in text
+    assert max(columns_of(line) for line in text.splitlines() if not line.startswith("one of")) <= 100
+
+
+def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = written_run(tmp_path, **{BASE: [sample("a", 0.0), sample("b", 100.0)]})
+    assert main(["report", str(folder), "--wrong", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["wrong"]
+    assert (found["lost"], found["asked"], [one["id"] for one in found["samples"]]) == (1, 2, ["a"])

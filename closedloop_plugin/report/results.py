@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.storage.training_card import trained_text
 from lmms_eval_ad2.storage.untrusted_json import load, parse
 
 if TYPE_CHECKING:
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
     from closedloop_plugin.scoring.official_record import OfficialRecord
 
 MOST_BYTES = 10_000_000  # of an episode's line
+# Keys of a run's identity: the driver, and keys that may differ between any two runs.
+DRIVER = ("agent", "interpreter", "cameras")
+FREE = ("suite", "suite_sha256", "map_sha256", "towns_sha256", "version", "commit")
+DRIVEN = ("values", "alone", "draws")  # how free parameters and programs are played: it belongs to the suite
+TRAINING = "training"  # of a run's selection: its routes on which a model was trained
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +74,7 @@ class DriveResults:
 
 
 def is_drive_run(path: Path) -> bool:
-    """Whether `ad2 drive run` (or its lmms-eval task) wrote the folder; a robot's run has no suite."""
+    """True if `ad2 drive run` (or its lmms-eval task) wrote the folder; a robot's run has no suite."""
     file = path / "run.json"
     if not (file.is_file() and (path / "episodes.jsonl").is_file()):
         return False
@@ -79,7 +86,7 @@ def is_drive_run(path: Path) -> bool:
 
 
 def is_results(path: Path) -> bool:
-    """Whether the path itself is a drive's results: a run folder, an official file, or a folder of its parts."""
+    """True if the path itself is a drive's results: a run folder, an official file, or a folder of its parts."""
     from closedloop_plugin.scoring.official import official_files
 
     return is_drive_run(path) or _is_file(path) or (path.is_dir() and bool(official_files(path)))
@@ -92,7 +99,7 @@ def find(path: Path) -> list[Path]:
     merged.json that does not only repeat them, each is a driver's. Runs below the path without an episode, of a single
     program or of `ad2 drive collect` are left out with a warning.
     """
-    from closedloop_plugin.scoring.official import MERGED, official_files
+    from closedloop_plugin.scoring.official import MERGED, official_files, read_file
 
     if _is_file(path):
         return [path]
@@ -104,12 +111,16 @@ def find(path: Path) -> list[Path]:
     if runs:
         return [run for run in runs if not _left_out(run)]
     parts = official_files(path)
-    apart = len(parts) > 1 and (path / MERGED in parts or _overlap(parts))
+    if len(parts) > 1 and path / MERGED not in parts:
+        keys = [{record.key for record in read_file(part)[0]} for part in parts]
+        apart = sum(map(len, keys)) > len(set().union(*keys))
+    else:
+        apart = len(parts) > 1
     return [path] if parts and not apart else parts
 
 
 def _left_out(run: Path) -> bool:
-    """Whether a run has nothing to report; a warning tells why."""
+    """True if a run has nothing to report; a warning tells why."""
     from closedloop_plugin.core.record import PROGRAM
     from lmms_eval_ad2.storage.training_card import SET_FILE
 
@@ -132,13 +143,6 @@ def _is_file(path: Path) -> bool:
     return (path.name == EPISODES and path.is_file()) or is_official(path)
 
 
-def _overlap(files: Sequence[Path]) -> bool:
-    from closedloop_plugin.scoring.official import read_file
-
-    keys = [{record.key for record in read_file(file)[0]} for file in files]
-    return sum(map(len, keys)) > len(set().union(*keys))
-
-
 def read_results(path: Path, routes: str | None, name: str) -> DriveResults:
     """Read one of the paths of `find`. `routes`: as after --routes; None: the suite of the run, or bench2drive220.
 
@@ -150,7 +154,6 @@ def read_results(path: Path, routes: str | None, name: str) -> DriveResults:
 
 
 def _run(path: Path, routes: str | None, name: str) -> DriveResults:
-    from closedloop_plugin.cli.drive.training_data import training_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.core.record import PROGRAM
     from closedloop_plugin.runner.decision_costs import decision_costs
@@ -185,6 +188,20 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
         training=training_note(selection, asked),
         costs=decision_costs(path, list({r.key: r for r in records}.values())),
     )
+
+
+def training_note(selection: Mapping[str, Any], asked: Sequence[str]) -> str:
+    """ "trained on 3 of these 220 routes (same_geometry 3)" for a run's selection; "" if on none, or not known."""
+    training = selection.get(TRAINING)
+    routes = training.get("routes") if isinstance(training, dict) else None
+    if not isinstance(routes, dict):
+        return ""
+    kinds = Counter(
+        str(found.get("kind")) if isinstance(found := routes[route], dict) else "unknown"
+        for route in asked
+        if route in routes
+    )
+    return trained_text(kinds, len(asked), "routes") if kinds else ""
 
 
 def suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | None, tuple[str, ...]]:
@@ -261,8 +278,36 @@ def _official(path: Path, routes: str | None, name: str) -> DriveResults:
 def short_names(paths: Sequence[Path]) -> list[str]:
     """A name for each path: the shortest end of it that differs from the others'; files without their ending."""
     parts = [path.absolute().with_suffix("" if path.is_file() else path.suffix).parts for path in paths]
-    return ["/".join(own[-_distinct(own, parts) :]) for own in parts]
+    names = []
+    for own in parts:
+        alone = (n for n in range(1, len(own)) if sum(own[-n:] == other[-n:] for other in parts) == 1)
+        names.append("/".join(own[-next(alone, len(own)) :]))
+    return names
 
 
-def _distinct(own: tuple[str, ...], every: Sequence[tuple[str, ...]]) -> int:
-    return next((n for n in range(1, len(own)) if sum(own[-n:] == other[-n:] for other in every) == 1), len(own))
+def parts(path: Path) -> list[Path]:
+    """The run folders at or below a path, also those of a single program or without an episode."""
+    if is_drive_run(path) or not path.is_dir():
+        return [path] if is_drive_run(path) else []
+    return sorted(file.parent for file in path.rglob("run.json") if is_drive_run(file.parent))
+
+
+def unlike(a: Mapping[str, Any], b: Mapping[str, Any], one_suite: bool) -> list[str]:
+    """Differences that prevent a comparison, each as "name is A in the first and B in the second".
+
+    With two suites the driver must be the same; with one suite the drivers are compared.
+    """
+    from lmms_eval_ad2.storage.identity import differences
+
+    free = (*FREE, *(DRIVER if one_suite else DRIVEN))
+    kept = [{key: value for key, value in identity.items() if key not in free} for identity in (a, b)]
+    places = ("in the first", "in the second")
+    found = differences(kept[0], kept[1], places=places, unset={"decision_hz": "the profile's rate"})
+    towns = [identity.get("towns_sha256") or {} for identity in (a, b)]
+    shared = towns[0].keys() & towns[1].keys()
+    if any(towns[0][town] != towns[1][town] for town in shared):
+        found.append("towns_sha256: the same towns have other maps in the first and in the second")
+    elif bool(towns[0]) != bool(towns[1]):
+        maps = ["real towns" if files else "corridors" for files in towns]
+        found.append(f"maps are {maps[0]} {places[0]} and {maps[1]} {places[1]}")
+    return found

@@ -24,7 +24,7 @@ EXPECTED = "driving decision"
 
 def unread(paths: Sequence[Path]) -> list[UnreadReason]:
     """The unread replies of run folders by reason, with the episodes that have most; official files have none."""
-    from closedloop_plugin.cli.drive.results import is_drive_run, short_names
+    from closedloop_plugin.report.results import is_drive_run, short_names
 
     named = zip(paths, short_names(paths), strict=True)
     return [found for path, name in named if is_drive_run(path) for found in _of_run(path, name)]

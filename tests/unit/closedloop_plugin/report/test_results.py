@@ -9,7 +9,7 @@ import pytest
 from support.closedloop.run_folders import record, run_folder
 from support.closedloop.scored import raw, write
 
-from closedloop_plugin.cli.drive.results import find, is_drive_run, is_results, read_results, short_names
+from closedloop_plugin.report.results import find, is_drive_run, is_results, read_results, short_names, unlike
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.training_card import SET_FILE
 
@@ -129,3 +129,19 @@ def test_a_run_with_changed_routes_is_refused_in_one_line(key: str, tmp_path: Pa
         (run / "run.json").write_text(json.dumps(data), "utf-8")
         with pytest.raises(Ad2Error, match=rf"run\.json.*selection\.{key}"):
             read_results(run, None, "run")
+
+
+def test_the_decision_rate_of_the_profile_is_named() -> None:
+    one, two = {"profile": "p", "decision_hz": None, "map": None}, {"profile": "p", "decision_hz": 2.0, "map": None}
+    assert unlike(one, two, one_suite=True) == ["decision_hz is the profile's rate in the first and 2.0 in the second"]
+    assert unlike(two, one, one_suite=True) == ["decision_hz is 2.0 in the first and the profile's rate in the second"]
+    assert unlike(one, {**one, "map": "x"}, one_suite=True) == ['map is not set in the first and "x" in the second']
+
+
+def test_words_within_values_are_not_replaced() -> None:
+    one = {"agent": {"decision_hz": None, "note": "not set there and here"}}
+    two = {"agent": {"decision_hz": 1, "note": "x"}}
+    assert unlike(one, two, one_suite=False) == [
+        "agent.decision_hz is not set in the first and 1 in the second",
+        'agent.note is "not set there and here" in the first and "x" in the second',
+    ]

@@ -1,21 +1,24 @@
-"""One sample of a run with everything about it, as text: `ad2 report RUN --sample ID`."""
+"""Samples of runs as text: one with everything about it (`ad2 report RUN --sample ID`), and those that lost points
+(`--wrong`)."""
 
 from __future__ import annotations
 
 import difflib
+import heapq
 import itertools
+import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.numbers import is_number
-from lmms_eval_ad2.core.printed import one_line, printable
+from lmms_eval_ad2.core.printed import one_line, printable, shortened
 from lmms_eval_ad2.report import cell_text, sample_row
-from lmms_eval_ad2.report.compact import WIDTH
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, sample_rows
-from lmms_eval_ad2.report.sample_pictures import files
-from lmms_eval_ad2.report.text_table import few, wrapped
+from lmms_eval_ad2.report.sample_pictures import FULL_MARKS, files
+from lmms_eval_ad2.report.table import WIDTH, Table, few, wrapped
 
 _LABEL = 12  # columns of the labels
 _NEAREST = 3  # ids named in an error
@@ -25,6 +28,7 @@ _FIRST_ROUND = (
 )
 # Keys of a record's `meta` that name the question of a reply (`--repeats`) or of a rotation (`circular`).
 _DERIVED = ("reply", "rotated")
+_TEXT = 60  # characters of an answer or a reference
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,9 @@ def find(runs: Sequence[RunSummary], sample: str, task: str | None) -> list[RunS
     for run, table in (asked := tasks_of(runs, task)):
         for row in sample_rows(run, table.name):
             known = str(row["id"])
-            if sample == known or sample in _questions(row):
+            meta = sample_row.record_of(row).get("meta")
+            made = [meta.get(key) for key in _DERIVED] if isinstance(meta, Mapping) else []
+            if sample in (known, *(str(one["id"]) for one in made if isinstance(one, Mapping) and "id" in one)):
                 found.append(RunSample(run, table, row))
             elif not found:
                 ids[known] = None
@@ -74,12 +80,6 @@ def _nearest(sample: str, ids: Sequence[str]) -> str:
     return f"did you mean {few(near)}?" if near else f"ids there are such as {few(ids[:_NEAREST])}"
 
 
-def _questions(row: Mapping[str, Any]) -> Iterator[str]:
-    meta = sample_row.record_of(row).get("meta")
-    if isinstance(meta, Mapping):
-        yield from (str(made["id"]) for key in _DERIVED if isinstance(made := meta.get(key), Mapping) and "id" in made)
-
-
 def as_json(found: RunSample) -> dict[str, Any]:
     """The sample with its run, its task and the paths of its images."""
     images = [str(path) for path in files(found.row, found.task)]
@@ -87,11 +87,16 @@ def as_json(found: RunSample) -> dict[str, Any]:
     return {**where, "images": images, "sample": dict(found.row)}
 
 
-def render(found: RunSample) -> str:
+def render_sample(found: RunSample) -> str:
     """All about a sample, one labelled part after the other; texts keep their lines."""
     row = found.row
     title = f"{one_line(str(row['id']))}  {found.task.name}, {one_line(found.run.name)} ({found.run.folder})"
-    return printable("\n".join([title, *(line for label, text in _parts(found) for line in _part(label, text))])) + "\n"
+    lines = [title]
+    for label, text in _parts(found):
+        if text.strip():
+            body = wrapped(text, WIDTH - _LABEL).split("\n")
+            lines += [f"{label if i == 0 else '':<{_LABEL}}{line}".rstrip() for i, line in enumerate(body)]
+    return printable("\n".join(lines)) + "\n"
 
 
 def _parts(found: RunSample) -> Iterator[tuple[str, str]]:
@@ -118,8 +123,8 @@ def _parts(found: RunSample) -> Iterator[tuple[str, str]]:
     yield "read as", _reading(row, found.task)
     yield "status", ": ".join(str(row[key]) for key in ("status", "reason") if row.get(key))
     yield "score", _scores(row)
-    for text in sample_row.judged(row):
-        yield "judge", "\n".join([f"{text.title}: {text.mark}", *text.replies])
+    for title, mark, words in sample_row.judged(row):
+        yield "judge", "\n".join([f"{title}: {mark}", *words])
 
 
 def _reading(row: Mapping[str, Any], task: TaskSummary) -> str:
@@ -146,9 +151,83 @@ def _percent(value: Any, times: float) -> str:
     return cell_text.number(times * value if is_number(value) else None)
 
 
-def _part(label: str, text: str) -> list[str]:
-    """Lines of one part: the label, then the text indented; none for an empty text."""
-    if not text.strip():
-        return []
-    lines = wrapped(text, WIDTH - _LABEL).split("\n")
-    return [f"{label if i == 0 else '':<{_LABEL}}{line}".rstrip() for i, line in enumerate(lines)]
+# --- samples that lost points ---
+
+
+@dataclass(frozen=True, slots=True)
+class LostPoints:
+    """A sample below full marks. read: the parsed answer, or why there is none; texts are shortened."""
+
+    score: float
+    id: str
+    run: str
+    task: str
+    status: str
+    read: str
+    reference: str
+
+
+@dataclass(frozen=True)
+class LostPointsList:
+    """The worst samples, and counts of all: below full marks, without a score, asked."""
+
+    samples: tuple[LostPoints, ...]
+    lost: int
+    unscored: int
+    asked: int
+
+
+def lost_points(runs: Sequence[RunSummary], task: str | None, limit: int) -> LostPointsList:
+    """The `limit` samples with the lowest scores; equal ones in the order of the files. Floors and ceilings are left
+    out beside models. Raises Ad2Error if no run has the task."""
+    counts: Counter[str] = Counter()
+    models = [run for run in runs if run.role == "run"] or runs
+
+    def below() -> Iterator[LostPoints]:
+        for run, table in tasks_of(models, task):
+            for row in sample_rows(run, table.name):
+                counts["asked"] += 1
+                score = row.get("score")
+                if not is_number(score):
+                    counts["unscored"] += not table.open_ended  # n-gram metrics have no score of a sample
+                elif score < FULL_MARKS:
+                    counts["lost"] += 1
+                    parsed = row.get("answer")
+                    read = str(row.get("reason")) if parsed is None else sample_row.plain(parsed)
+                    texts = [shortened(text, _TEXT) for text in (read, sample_row.reference(row))]
+                    status = str(row.get("status"))
+                    yield LostPoints(float(score), str(row["id"]), run.name, table.name, status, *texts)
+
+    worst = heapq.nsmallest(limit, below(), key=lambda sample: sample.score)
+    return LostPointsList(tuple(worst), counts["lost"], counts["unscored"], counts["asked"])
+
+
+def render_lost(found: LostPointsList, results: Sequence[str]) -> str:
+    """One row per sample, then the counts and the command that shows one. results: the paths of the command."""
+    lines = []
+    if found.samples:
+        columns = {
+            "score": [cell_text.number(sample.score) for sample in found.samples],
+            "sample": [one_line(sample.id) for sample in found.samples],
+            "task": [sample.task for sample in found.samples],
+            "model": [one_line(sample.run) for sample in found.samples],
+            "read as": [("" if s.status == "ok" else f"{s.status}: ") + one_line(s.read) for s in found.samples],
+            "reference": [one_line(sample.reference) for sample in found.samples],
+        }
+        # What is the same in all rows is said once, in the title.
+        same = {name for name in ("task", "model") if len(set(columns[name])) == 1}
+        shown = {name: cells for name, cells in columns.items() if name not in same}
+        lines = [", ".join(columns[name][0] for name in ("model", "task") if name in same)]
+        table = Table(list(shown), list(zip(*shown.values(), strict=True)), "r" + "l" * (len(shown) - 1))
+        lines += [table.within(WIDTH), ""]
+    more = f"; shown {len(found.samples)}, see --limit" if found.lost > len(found.samples) else ""
+    lines.append(f"{found.lost} of {found.asked} samples lost points{more}")
+    if found.unscored:
+        reasons = shlex.join(["ad2", "report", *results, "--wide"])
+        lines.append(f"{found.unscored} more have no score, which is not the model's fault; the reasons: {reasons}")
+    if found.samples:
+        command = shlex.join(
+            ["ad2", "report", *results, "--sample", found.samples[0].id, "--task", found.samples[0].task]
+        )
+        lines.append(f"one of them: {one_line(command)}")
+    return printable("\n".join(line for i, line in enumerate(lines) if line or i)) + "\n"

@@ -1,17 +1,28 @@
-"""The table type of all commands and reports: aligned text for a terminal, or Markdown."""
+"""Table, the table type of all commands and reports: text for a terminal, Markdown, the page. ReportSection: several.
+
+Texts may come from untrusted files: all outputs escape them.
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
 import unicodedata
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from lmms_eval_ad2.core.errors import require
 from lmms_eval_ad2.core.printed import printable
 
+WIDTH = 100  # columns of a terminal
+WIDE = 120  # of lines of prose beside tables that may be wider than a terminal
+GAP = 2  # columns between two columns of a table
+NARROW = 16  # a column of text is wrapped to no less
+NONE = "–"  # no value
 _ALIGNMENTS = {"l": "left", "r": "right", "c": "center"}
+
+Span = tuple[float, float]
 
 
 def escape(text: str) -> str:
@@ -22,23 +33,91 @@ def escape(text: str) -> str:
     return text.replace("\n", " ")
 
 
+def number(value: float | None, decimals: int = 1) -> str:
+    return NONE if value is None else f"{value:.{decimals}f}"
+
+
 def few(names: Sequence[str], most: int = 12) -> str:
     """The names, separated by commas; of more than `most` only the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 @dataclass(frozen=True)
-class TextTable:
+class TableCell:
+    """A figure with its interval, both formatted; the page shows the interval smaller, a marked figure bold, and the
+    tip on hovering."""
+
+    figure: str
+    span: str = ""
+    marked: bool = False
+    tip: str = ""
+
+    @classmethod
+    def of(cls, value: float | None, span: Span | None, decimals: int, sign: str = "", mark: str = "") -> TableCell:
+        """A value with its interval; sign: "+" for differences; mark: after a known value."""
+        if value is None:
+            return cls(NONE)
+        text = f"[{span[0]:{sign}.{decimals}f}, {span[1]:{sign}.{decimals}f}]" if span else ""
+        return cls(f"{value:{sign}.{decimals}f}{mark}", text)
+
+    def __str__(self) -> str:
+        return f"{self.figure}\n{self.span}" if self.span else self.figure
+
+
+@dataclass(frozen=True)
+class PlotSeries:
+    """Values of one run by category; None: no value. spans: 95 % intervals."""
+
+    name: str
+    values: Sequence[float | None]
+    spans: Sequence[Span | None]
+
+
+@dataclass(frozen=True)
+class CategoryPlot:
+    """Values of a few runs by category. unit: title of the axis; top: its end; lines: one line per category; remark:
+    what is left out."""
+
+    categories: Sequence[str]
+    series: Sequence[PlotSeries]
+    unit: str
+    top: float | None = None
+    lines: bool = False
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class DifferencePlot:
+    """One difference per unit (route), drawn in descending order. signs: meaning of values above and below 0; names: of
+    the units, below their bars."""
+
+    values: Sequence[float]
+    unit: str
+    signs: tuple[str, str]
+    names: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Table:
     """Headers and rows of cells; numbers must be formatted by the caller.
 
     headers: one per column; all empty: the plain table has no heading.
     rows: cells, converted by str(); in plain text a cell may have several lines.
     align: one letter per column, "l", "r" or "c"; empty: all left.
+    caption: lines below the title; notes: below the table; plot: on the page.
+    detail: the page opens the table on a click and shows its plot at once; text has it only if asked for details.
+    kinds: of the rows, for their style on the page: run, floor, ceiling, published; empty: all are alike.
     """
 
     headers: Sequence[str]
     rows: Sequence[Sequence[object]]
     align: str = ""
+    title: str = ""
+    caption: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    plot: CategoryPlot | DifferencePlot | None = None
+    detail: bool = False
+    kinds: Sequence[str] = ()
 
     def plain(self, indent: int = 0) -> str:
         """Aligned text, each line indented by `indent` spaces."""
@@ -80,9 +159,70 @@ class TextTable:
         )
         return "\n".join(line.rstrip() for line in text.splitlines())
 
+    def block(self, width: int | None, wide: bool = False) -> str:
+        """Title, caption, table and notes, each without the blank line that Markdown needs between them in text.
 
-GAP = 2  # columns between two columns of a table
-NARROW = 16  # a column of text is wrapped to no less
+        width: of prose, and of the table if it is not `wide`; None: Markdown.
+        """
+        if width is None:
+            title, body = f"### {escape(self.title)}" if self.title else "", self.markdown()
+        elif wide:
+            title, body = self.title, self.plain()
+        else:
+            title, body = wrapped(self.title, width, "  "), self.within(width)
+        caption = "\n".join(_filled(line, width) for line in self.caption)
+        parts = [title, caption, body if self.rows else "", _listed(self.notes, width)]
+        return ("\n\n" if width is None else "\n").join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class SectionRun:
+    """A run of a section: its name, and its facts for the page."""
+
+    name: str
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """The part of a report that a run kind adds: facts about its runs, tables, notes; for text, Markdown, page, JSON.
+
+    name: key of `data` in JSON, anchor on the page; head: lines on top of the text, which the page has in `runs`;
+    warnings, notes: before and after the tables; footer: the papers' tables, last, on the page below the
+    tables too.
+    """
+
+    name: str
+    title: str
+    runs: Sequence[SectionRun]
+    tables: Sequence[Table]
+    head: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    footer: Sequence[Table] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def render(
+        self, *, markdown: bool = False, details: bool = False, wide: bool = False, published: bool = True
+    ) -> str:  # fmt: skip
+        """The section as text or Markdown; text has no line above WIDTH, except with `wide`.
+
+        details: with detail tables. published: with the footer, the papers' tables.
+        """
+        width = None if markdown else WIDE if wide else WIDTH
+        blocks = [_listed([*self.head, *self.warnings], width)]
+        blocks += [table.block(width, wide) for table in self.tables if details or not table.detail]
+        blocks.append(_listed(self.notes, width))
+        blocks += [table.block(width, wide) for table in self.footer if published]
+        return printable("\n\n".join(block for block in blocks if block)) + "\n"
+
+
+def _listed(lines: Sequence[str], width: int | None) -> str:
+    return "\n".join(_filled(f"- {line}", width) for line in lines)
+
+
+def _filled(text: str, width: int | None) -> str:
+    return escape(text) if width is None else wrapped(text, width, "  ")
 
 
 def columns_of(text: str) -> int:
@@ -91,13 +231,9 @@ def columns_of(text: str) -> int:
 
 
 def _width(line: str) -> int:
-    return len(line) if line.isascii() else sum(_char_width(char) for char in line)
-
-
-def _char_width(char: str) -> int:
-    if unicodedata.combining(char):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    if line.isascii():
+        return len(line)
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in line)
 
 
 def wrapped(text: str, width: int, indent: str = "") -> str:

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from closedloop_plugin.cli.drive.cause_table import cause_shares, cause_tables
-from closedloop_plugin.cli.drive.score import tests_none
+from closedloop_plugin.report.results import DriveResults, read_results, short_names
+from closedloop_plugin.report.score_text import tests_none
+from closedloop_plugin.report.section_tables import cause_shares, cause_tables, published_tables
+from closedloop_plugin.scenarios.suites.lookup import BENCH2DRIVE, EMBEDDED
 from closedloop_plugin.scoring.ability import VARIANTS
 from closedloop_plugin.scoring.ceilings import version_text
-from lmms_eval_ad2.report.cell_text import NONE
-from lmms_eval_ad2.report.sections import (
+from closedloop_plugin.scoring.driving import latest
+from closedloop_plugin.scoring.provenance import UNKNOWN, DriveProvenance
+from closedloop_plugin.scoring.published import published as papers
+from closedloop_plugin.scoring.summary import summarise
+from lmms_eval_ad2.report.cell_text import NONE, number
+from lmms_eval_ad2.report.table import (
     CategoryPlot,
     PlotSeries,
     ReportSection,
-    SectionCell,
     SectionRun,
-    SectionTable,
     Span,
+    Table,
+    TableCell,
 )
-
-if TYPE_CHECKING:
-    from closedloop_plugin.cli.drive.results import DriveResults
-    from closedloop_plugin.scoring.provenance import DriveProvenance
 
 SECTION = "drive"
 COMFORT = "official"
@@ -34,13 +37,8 @@ TITLES = {
     "driving_score": "Driving Score", "success_rate": "Success Rate %", "efficiency": "Efficiency %",
     "comfortness": "Comfortness %", "skill_score": "Skill Score %",
 }  # fmt: skip
-HEADERS = {
-    "driving_score": "Driving\nScore", "success_rate": "Success\nRate %", "efficiency": "Efficiency\n%",
-    "comfortness": "Comfortness\n%", "skill_score": "Skill\nScore %",
-}  # fmt: skip
-LABELS = {
-    "backend": "world", "comfort": "comfort mode", "waiting": "model time",
-}  # fmt: skip
+HEADERS = {name: title.replace(" ", "\n", 1) for name, title in TITLES.items()}
+LABELS = {"backend": "world", "comfort": "comfort mode", "waiting": "model time"}
 INTERVALS = (
     "In brackets 95 % intervals over routes (leave one out, Student's t). An episode without a record counts 0 in "
     "Driving Score and Success Rate and is left out of the other figures. † partial, see the notes."
@@ -66,14 +64,20 @@ def scored(results: DriveResults, traffic_signs: str | None = None) -> ScoredRun
 
     traffic_signs: variant of this ability; None: that of the suite.
     """
-    from closedloop_plugin.scoring.provenance import DriveProvenance
-    from closedloop_plugin.scoring.summary import summarise
-
     found = summarise(
         results.records, results.routes, results.profile, results.repetitions, comfort_mode=COMFORT,
         identity=results.identity, traffic_signs=traffic_signs or results.signs,
     )  # fmt: skip
     return ScoredRun(results, found, DriveProvenance(**found["provenance"]))
+
+
+def report(
+    paths: Sequence[Path], *, routes: str | None, published: bool, traffic_signs: str | None = None
+) -> ReportSection:
+    """The section of these results, each one of `results.find`."""
+    named = zip(paths, short_names(paths), strict=True)
+    results = [read_results(path, routes, name) for path, name in named]
+    return report_section(results, published=published, traffic_signs=traffic_signs)
 
 
 def report_section(
@@ -89,6 +93,16 @@ def report_section(
     failing = [run for run in runs if run.scores["n_faulted"] or run.scores["success_rate"] not in (None, 100.0)]
     tabled += [_unsuccessful(run) for run in failing]
     tabled[1:1] = _by_systems(runs)
+    notes = []
+    for run in runs:
+        whole, n = len(run.results.suite.routes) if run.results.suite else 0, len(run.results.asked)
+        fewer = f"{n} of the {whole} routes of its suite were asked for: its figures are over these"
+        own = [*([fewer] if n < whole else []), *run.results.notes, *run.scores["notes"]]
+        notes += [f"{run.name}: {note}" for note in own]
+    # The paper's standard routes beside runs on these routes under its profile.
+    suites = (BENCH2DRIVE, EMBEDDED)
+    under = [r for r in runs if r.results.profile.name == "bench2advlm" and r.provenance.suite in suites]
+    worlds = " and ".join(dict.fromkeys(run.provenance.backend for run in under))
     shares = cause_shares([(run.name, run.results.episodes) for run in runs])
     tabled += cause_tables(shares)
     return ReportSection(
@@ -100,8 +114,8 @@ def report_section(
             *(f"{run.name}: {run.results.training}" for run in runs if run.results.training),
             *elsewhere([(run.name, run.provenance) for run in runs]),
         ],
-        notes=[*(note for run in runs for note in _notes(run)), *_variants(runs), INTERVALS],
-        footer=_published(runs) if published else (),
+        notes=[*notes, *_variants(runs), INTERVALS],
+        footer=published_tables(papers(), worlds, ("standard", "section 5")) if published and under else (),
         data={"runs": [_data(run) for run in runs], "causes": shares},
     )
 
@@ -136,8 +150,6 @@ def elsewhere(runs: Sequence[tuple[str, DriveProvenance]]) -> list[str]:
 
 def facts_of(results: DriveResults, about: DriveProvenance) -> dict[str, str]:
     """Facts of a run for the page, and the names of those not recorded. Its path is short: a page may be shared."""
-    from closedloop_plugin.scoring.provenance import UNKNOWN
-
     n, whole = len(results.asked), len(results.suite.routes) if results.suite else len(results.asked)
     routes = f"{n} of {results.suite.name}" if results.suite else str(n)
     named = {LABELS.get(key, key): value for key, value in about.facts().items()}
@@ -152,22 +164,28 @@ def facts_of(results: DriveResults, about: DriveProvenance) -> dict[str, str]:
     return found
 
 
-def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
-    rows: list[list[SectionCell | str]] = []
+def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> Table:
+    rows: list[list[TableCell | str]] = []
     for run in runs:
         found = run.scores
         absent = f"({found['n_missing']} / {found['n_crashed']} / {found['n_faulted']})"
-        counts = SectionCell(str(found["n_episodes"]), absent)
+        counts = TableCell(str(found["n_episodes"]), absent)
         name = f"{run.name} ({run.results.training.partition(' (')[0]})" if run.results.training else run.name
         cells = [_cell(found, score, mark=score in found["partial"]) for score in SCORES]
         rows.append([name, counts, *cells, str(found["n_inconsistent"])])
-    references = _references(runs)
-    rows += [_reference_row(row) for row in references]
+    # The expert and each ceiling of the runs' tasks and interpreters, on all routes of a suite.
+    known = [run.scores["ceiling"][key] for key in ("expert", "ceiling") for run in runs if run.scores["ceiling"]]
+    references = list({str(row): row for row in known if row}.values())
+    for row in references:
+        what = f"{row['task']} through {row['interpreter']}: ceiling" if row["task"] else row["driver"]
+        scores = [f"{row['driving_score']:.2f}", f"{row['success_rate']:.2f}"]
+        rest = [NONE] * (len(SCORES) - len(scores) + 1)
+        rows.append([f"{what} ({row['suite']}, {row['profile']})", str(row["n_routes"]), *scores, *rest])
     headers = ["run", "episodes\n(missing/\ncrashed/\nfaulted)", *(HEADERS[name] for name in SCORES), "inconsistent"]
     if not any(run.scores["n_inconsistent"] for run in runs):
         headers, rows = headers[:-1], [row[:-1] for row in rows]
     series = [_series(run, run.scores, IN_PERCENT) for run in runs]
-    return SectionTable(
+    return Table(
         title="Driving scores",
         headers=headers,
         rows=rows,
@@ -178,7 +196,7 @@ def _scores(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
     )
 
 
-def _by_systems(runs: Sequence[ScoredRun]) -> list[SectionTable]:
+def _by_systems(runs: Sequence[ScoredRun]) -> list[Table]:
     """Fast system by slow system and mode, in the layout of the paper's Tables 1 and 2: a table for each suite that
     several pairs of systems drove. Runs whose driver sets the controls itself have no slow system."""
     by_suite: dict[tuple[str, bool], list[tuple[tuple[str, str, str], ScoredRun]]] = {}
@@ -191,38 +209,25 @@ def _by_systems(runs: Sequence[ScoredRun]) -> list[SectionTable]:
     found = []
     for (suite, threats), drivers in by_suite.items():
         if len({systems for systems, _ in drivers}) > 1:
-            rows: list[list[SectionCell | str]] = [
+            rows: list[list[TableCell | str]] = [
                 [*systems, *(_cell(run.scores, name, mark=name in run.scores["partial"]) for name in PAPER), run.name]
                 for systems, run in sorted(drivers, key=lambda driver: driver[0])
             ]
             title = f"Fast system by slow system and mode: {suite} (layout of Bench2ADVLM, Table {2 if threats else 1})"
             headers = ["Fast system", "Slow system", "Mode", *(HEADERS[name] for name in PAPER), "run"]
-            found.append(SectionTable(title=title, headers=headers, rows=rows, align="lll" + "r" * len(PAPER) + "l"))
+            found.append(Table(title=title, headers=headers, rows=rows, align="lll" + "r" * len(PAPER) + "l"))
     return found
 
 
-def _references(runs: Sequence[ScoredRun]) -> list[Mapping[str, Any]]:
-    """The expert and each ceiling of the runs' tasks and interpreters, on all routes of a suite."""
-    found = [run.scores["ceiling"][key] for key in ("expert", "ceiling") for run in runs if run.scores["ceiling"]]
-    return list({str(row): row for row in found if row}.values())
-
-
-def _reference_row(row: Mapping[str, Any]) -> list[SectionCell | str]:
-    what = f"{row['task']} through {row['interpreter']}: ceiling" if row["task"] else row["driver"]
-    scores = [f"{row['driving_score']:.2f}", f"{row['success_rate']:.2f}"]
-    cells = [*scores, *[NONE] * (len(SCORES) - len(scores) + 1)]
-    return [f"{what} ({row['suite']}, {row['profile']})", str(row["n_routes"]), *cells]
-
-
-def _abilities(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
+def _abilities(runs: Sequence[ScoredRun], caption: Sequence[str]) -> Table:
     names = list(runs[0].scores["abilities"])
-    rows: list[list[SectionCell | str]] = [
+    rows: list[list[TableCell | str]] = [
         [run.name, *(_cell(run.scores, name, "abilities", name in run.scores["partial"]) for name in names)]
         for run in runs
     ]
     titles = [name.replace("_", " ") for name in names]
     series = [_series(run, run.scores, names, "abilities") for run in runs]
-    return SectionTable(
+    return Table(
         title="Abilities (Success Rate by kind of scenario, %)",
         headers=["run", *titles],
         rows=rows,
@@ -232,7 +237,7 @@ def _abilities(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTabl
     )
 
 
-def _types(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
+def _types(runs: Sequence[ScoredRun], caption: Sequence[str]) -> Table:
     by_run = [{row["type"]: row for row in run.scores["types"]} for run in runs]
     types = sorted({name for rows in by_run for name in rows})
     body = []
@@ -241,12 +246,12 @@ def _types(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
         for rows in by_run:
             row = rows.get(name)
             cells += [NONE] * 3 if row is None else [
-                str(row["n"]), _number(row["driving_score"], 1), _number(row["success_rate"], 1)]  # fmt: skip
+                str(row["n"]), number(row["driving_score"], 1), number(row["success_rate"], 1)]  # fmt: skip
         body.append(cells)
     heads = [f"{run.name}: {part}" if len(runs) > 1 else part for run in runs for part in ("n", "DS", "SR %")]
     values = [[rows[name]["driving_score"] if name in rows else None for name in types] for rows in by_run]
     series = [PlotSeries(run.name, v, [None] * len(types)) for run, v in zip(runs, values, strict=True)]
-    return SectionTable(
+    return Table(
         title="Driving Score by scenario type",
         headers=["scenario type", *heads],
         rows=body,
@@ -257,14 +262,14 @@ def _types(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
     )
 
 
-def _decisions(runs: Sequence[ScoredRun]) -> SectionTable:
+def _decisions(runs: Sequence[ScoredRun]) -> Table:
     """Wall time and tokens, of the runs in which models were asked."""
     rows = [
         [run.name, f"{costs.decisions:,}", costs.seconds_text, costs.each_text, costs.all_text]
         for run in runs
         if (costs := run.results.costs)
     ]
-    return SectionTable(
+    return Table(
         title="Decisions of the models",
         headers=["run", "decisions", "seconds per decision", "tokens per decision", "tokens in all"],
         rows=rows,
@@ -272,13 +277,13 @@ def _decisions(runs: Sequence[ScoredRun]) -> SectionTable:
     )
 
 
-def _inconsistent(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionTable:
+def _inconsistent(runs: Sequence[ScoredRun], caption: Sequence[str]) -> Table:
     rows = [
         [run.name, found["route"], str(found["repetition"]), found["field"], f"{found['found']:.6g}",
          f"{found['expected']:.6g}", found["basis"]]
         for run in runs for found in run.scores["inconsistent"]
     ]  # fmt: skip
-    return SectionTable(
+    return Table(
         title="Inconsistent records (counted as the file says)",
         headers=["run", "route", "rep", "score", "file", "expected", "expected is"],
         rows=rows,
@@ -287,10 +292,8 @@ def _inconsistent(runs: Sequence[ScoredRun], caption: Sequence[str]) -> SectionT
     )
 
 
-def _unsuccessful(run: ScoredRun) -> SectionTable:
+def _unsuccessful(run: ScoredRun) -> Table:
     """The routes of one run that count as no success."""
-    from closedloop_plugin.scoring.driving import latest
-
     records, _ = latest(run.results.records)
     rows = []
     for route in run.results.routes:
@@ -304,7 +307,7 @@ def _unsuccessful(run: ScoredRun) -> SectionTable:
                 score = NONE if record.fault else f"{record.score:.2f}"
                 status = f"fault of the {record.fault}" if record.fault else record.status
                 rows.append([route.id, str(k), route.scenario, status, score, hits])
-    return SectionTable(
+    return Table(
         title=f"{run.name}: routes without success",
         headers=["route", "rep", "scenario type", "status", "score", "infractions"],
         rows=rows,
@@ -312,13 +315,6 @@ def _unsuccessful(run: ScoredRun) -> SectionTable:
         caption=[run.provenance.line()],
         detail=True,
     )
-
-
-def _notes(run: ScoredRun) -> list[str]:
-    whole = len(run.results.suite.routes) if run.results.suite else 0
-    n = len(run.results.asked)
-    asked = [f"{n} of the {whole} routes of its suite were asked for: its figures are over these"] if n < whole else []
-    return [f"{run.name}: {note}" for note in [*asked, *run.results.notes, *run.scores["notes"]]]
 
 
 def _variants(runs: Sequence[ScoredRun]) -> list[str]:
@@ -330,18 +326,6 @@ def _variants(runs: Sequence[ScoredRun]) -> list[str]:
         return []
     named = "; ".join(f"{variant} for {', '.join(names)}" for variant, names in by_variant.items())
     return [f"Traffic_Signs and the Skill Score are those of Bench2Drive's variant {named}"]
-
-
-def _published(runs: Sequence[ScoredRun]) -> list[SectionTable]:
-    """The paper's standard routes beside runs on these routes under its profile."""
-    from closedloop_plugin.cli.drive.published_tables import published_tables
-    from closedloop_plugin.scenarios.suites.lookup import BENCH2DRIVE, EMBEDDED
-    from closedloop_plugin.scoring.published import published
-
-    suites = (BENCH2DRIVE, EMBEDDED)
-    under = [r for r in runs if r.results.profile.name == "bench2advlm" and r.provenance.suite in suites]
-    worlds = " and ".join(dict.fromkeys(run.provenance.backend for run in under))
-    return published_tables(published(), worlds, ("standard", "section 5")) if under else []
 
 
 def _data(run: ScoredRun) -> dict[str, Any]:
@@ -358,10 +342,8 @@ def _data(run: ScoredRun) -> dict[str, Any]:
     }
 
 
-def _cell(found: Mapping[str, Any], name: str, group: str = "", mark: bool = False) -> SectionCell:
-    value, span = _of(found, name, group)
-    figure = _number(value, 2) + ("†" if mark and value is not None else "")
-    return SectionCell(figure, f"[{span[0]:.2f}, {span[1]:.2f}]" if span else "")
+def _cell(found: Mapping[str, Any], name: str, group: str = "", mark: bool = False) -> TableCell:
+    return TableCell.of(*_of(found, name, group), 2, mark="†" if mark else "")
 
 
 def _series(run: ScoredRun, found: Mapping[str, Any], names: Sequence[str], group: str = "") -> PlotSeries:
@@ -373,7 +355,3 @@ def _of(found: Mapping[str, Any], name: str, group: str) -> tuple[float | None, 
     """(value, interval) of a figure of a summary."""
     values, spans = (found[group], found["intervals"][group]) if group else (found, found["intervals"])
     return values[name], spans[name]
-
-
-def _number(value: float | None, decimals: int) -> str:
-    return NONE if value is None else f"{value:.{decimals}f}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.closedloop.scored import episode
 
-from closedloop_plugin.cli.drive.report import report
 from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.report.score_text import closing_text
 from closedloop_plugin.runner.episode import PROGRAM
 
 
@@ -14,6 +14,6 @@ from closedloop_plugin.runner.episode import PROGRAM
 def test_a_path_ahead_that_ends_early_is_named(length_m: float, named: bool) -> None:
     town = {"source": "town", "sha256": "ab"}
     driven = episode("p", scenario=PROGRAM, town="two_arms", route_length_m=length_m, map=town)
-    text = report([driven], [], profile("bench2drive"), 1)
+    text = closing_text([driven], [], profile("bench2drive"), 1)
     assert (f"route of {length_m:.0f} m: no lane begins at its end" in text) == named
     assert "1 real town (two_arms 1)" in text

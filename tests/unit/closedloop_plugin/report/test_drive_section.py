@@ -8,12 +8,12 @@ from typing import Any
 
 from support.closedloop.run_folders import record, run_folder
 
-from closedloop_plugin.cli.drive.report_section import report_section
-from closedloop_plugin.cli.drive.results import read_results
 from closedloop_plugin.cli.drive.run_kind import RUN_KIND
+from closedloop_plugin.report.drive_section import report_section
+from closedloop_plugin.report.results import read_results
 from closedloop_plugin.scoring import ceilings
-from lmms_eval_ad2.report.page import section_plots
-from lmms_eval_ad2.report.sections import ReportSection
+from lmms_eval_ad2.report.page import plots
+from lmms_eval_ad2.report.table import ReportSection
 
 
 def drive(folder: Path, fast: str, slow: str | None, mode: str, score: float, suite: str = "demo") -> Path:
@@ -80,7 +80,7 @@ def test_bars_of_routes_have_their_names(tmp_path: Path) -> None:
     b = run_folder(tmp_path / "b", [record("101", 60.0), record("102", 90.0)])
     section = RUN_KIND.compare(a, b, force=False, routes=None, published=False)
     plot = next(table.plot for table in section.tables if table.title == "Driving Score by route")
-    drawn = section_plots.draw(plot, {})
+    drawn = plots.draw(plot, {})
     assert drawn and drawn.index(">101<") < drawn.index(">102<")  # +40, -50
 
 

@@ -9,7 +9,7 @@ from support.make_runs import cell, summary, task, write_run
 
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.report import load
-from lmms_eval_ad2.report.repeat_grids import repeat_grids
+from lmms_eval_ad2.report.breakdowns import repeat_grids
 from lmms_eval_ad2.report.tables import render
 
 BLOCK = {
