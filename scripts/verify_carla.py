@@ -45,7 +45,7 @@ def server_of(text: str) -> tuple[str, int]:
     except Ad2Error as exc:
         raise ValueError(str(exc)) from None
     if not found.answers:
-        image = "; in a container: --image carlasim/carla:0.9.16 in place of --binary"
+        image = "; in a container: docker compose -f configs/carla/compose.yaml up"
         raise ValueError(advice(found) + (image if found.kind is NO_SERVER else "") + ". All steps: docs/carla.md")
     return host, port
 

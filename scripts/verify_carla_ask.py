@@ -30,22 +30,6 @@ def client_of(host: str, port: int, timeout_s: float = ANSWER_S) -> Any:
     return client
 
 
-def names() -> dict[str, Any]:
-    """Compare every class, method and argument that our code uses with the signatures of the installed client."""
-    tests = Path(__file__).resolve().parent.parent / "tests"
-    if not (tests / "fake_carla").is_dir():
-        return {"skip": "tests/ is missing: run this from a checkout"}
-    sys.path.insert(0, str(tests))
-    import carla  # noqa: F401 (must be imported before fake_carla)
-    import fake_carla
-    from fake_carla import strict
-
-    real = {**fake_carla.REAL, **fake_carla.REAL_COMMANDS}
-    used = {**fake_carla.REPLACED, **fake_carla.COMMANDS}
-    wrong = [f"{name}.{why}" for name, one in used.items() for why in strict.misfits(one, real[name])]
-    return {"classes": len(used), "wrong": wrong}
-
-
 def load(host: str, port: int, town: str) -> dict[str, Any]:
     """List the towns of the server and load one of them: `town`, or a small one."""
     client = client_of(host, port, LOAD_S)
@@ -193,7 +177,7 @@ def _xyz(at: Any) -> str:
 
 
 QUERIES: dict[str, Callable[..., dict[str, Any]]] = {
-    "names": names, "load": load, "lights": lights, "clean": clean, "speed": speed, "routes": routes,
+    "load": load, "lights": lights, "clean": clean, "speed": speed, "routes": routes,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -69,17 +69,13 @@ class Check:
                 start_new_session=True, env={**os.environ, **known},
             )  # fmt: skip
 
-    def finish(
-        self, name: str, process: subprocess.Popen[bytes], while_waiting: Callable[[], None] | None = None
-    ) -> str:
+    def finish(self, name: str, process: subprocess.Popen[bytes]) -> str:
         """Wait for the process and return its output; raises Failed if it hangs or its client crashes."""
         until = time.monotonic() + STEP_S
         try:
             while process.poll() is None:
                 if time.monotonic() > until:
                     raise Failed(f"no end within {STEP_S:.0f} s")
-                if while_waiting:
-                    while_waiting()
                 time.sleep(0.1)
         finally:
             _end(process)
@@ -99,24 +95,22 @@ class Check:
             raise Failed(_last(text) or "no answer") from None
         if "error" in answer:
             raise Failed(answer["error"])
-        if "skip" in answer:
-            raise Skipped(answer["skip"])
         return answer
 
-    def ad2(self, name: str, *arguments: str, while_waiting: Callable[[], None] | None = None) -> str:
+    def ad2(self, name: str, *arguments: str) -> str:
         """Run an `ad2` command and return its output; raises Failed with its error unless the exit code is 0."""
         process = self.start(name, ["-m", "lmms_eval_ad2.cli.main", *arguments])
-        text = self.finish(name, process, while_waiting)
+        text = self.finish(name, process)
         if process.returncode:
             raise Failed(next((x for x in text.splitlines() if x.startswith(("error:", "failed:"))), _last(text)))
         return text
 
-    def drive(self, name: str, *arguments: str, while_waiting: Callable[[], None] | None = None) -> dict[str, Any]:
+    def drive(self, name: str, *arguments: str) -> dict[str, Any]:
         """Run one episode and return its record."""
         out = self.out / "runs" / name.replace(" ", "_")
         self.ad2(
             name, "drive", "run", "--world", "carla", "--servers", self.server, "--any-version", "--retries", "0",
-            "--out", str(out), *arguments, while_waiting=while_waiting,
+            "--out", str(out), *arguments,
         )  # fmt: skip
         (line,) = (out / "episodes.jsonl").read_text("utf-8").splitlines()
         return dict(json.loads(line))

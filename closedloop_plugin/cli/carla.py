@@ -6,17 +6,15 @@ import json
 import math
 import os
 import platform
-import re
 import secrets
 import shlex
-import shutil
 import signal
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
@@ -30,15 +28,14 @@ TAIL_LINES = 8
 EXAMPLES = """examples:
   ad2 carla up --binary CARLA_0.9.16/CarlaUE4.sh                            one server, on port 2000
   ad2 carla up --binary .../CarlaUE4.sh --ports 2000,2010 --gpus 0,1        two, each on its own GPU
-  ad2 carla up --image carlasim/carla:0.9.16 --ports 2000,2010 --gpus 0     from a container image, both on GPU 0
   ad2 carla status --servers gpubox:2000                                    ours, and one started by somebody else
   ad2 carla down                                                            stop ours; --port 2010: only that one
 
 A server uses the ports P, P+1 and P+2, a client's traffic manager P+6000. Each server has a supervisor that continues
 after this command: it restarts a server that died or has not answered for --hang seconds, after a growing delay, and
-gives up after three starts in a row without an answer. Only processes and containers started by ad2 are ever stopped.
-GPU numbers of --binary are Vulkan's (-graphicsadapter), which may differ from nvidia-smi's. Unreal does not run as
-root.
+gives up after three starts in a row without an answer. Only processes started by ad2 are ever stopped. GPU numbers
+are Vulkan's (-graphicsadapter), which may differ from nvidia-smi's. Unreal does not run as root. Containers:
+docker compose -f configs/carla/compose.yaml up.
 
 exit code: 0 all servers answer and fit the installed client, 1 some do not (with reasons), 2 invalid arguments"""
 
@@ -48,12 +45,6 @@ class CarlaUpOptions:
     """`ad2 carla up`."""
 
     binary: Path | None = option("CarlaUE4.sh of an unpacked CARLA release", default=None, metavar="FILE")
-    image: str | None = option(
-        "container image instead of --binary, e.g. carlasim/carla:0.9.16", default=None, metavar="IMAGE"
-    )
-    container_engine: Literal["docker", "podman"] = option(
-        "container engine of --image (default docker)", default="docker"
-    )
     ports: str = option("ports, one server each (default 2000)", default="2000", metavar="P,P,...")
     gpus: str = option("one GPU for all servers, or one for each (default: CARLA's)", default="", metavar="G,G,...")
     quality: str = option("quality of rendering (default: CARLA's, Epic)", default="", choices=("Low", "Epic"))
@@ -161,10 +152,9 @@ def server_records(options: CarlaUpOptions) -> list[CarlaServerRecord]:
     if len(gpus) > 1 and len(gpus) != len(ports):
         raise Ad2Error(f"--gpus names {len(gpus)} GPUs, --ports {len(ports)} servers; give one GPU, or one for each")
     _check_ports(ports)
-    if bool(options.binary) == bool(options.image):
-        raise Ad2Error("give what to start: --binary PATH/CarlaUE4.sh, or --image IMAGE (one of them)")
-    binary = _binary(options.binary) if options.binary else ""
-    image = _image(options.image, options.container_engine) if options.image else ""
+    if options.binary is None:
+        raise Ad2Error("give what to start: --binary PATH/CarlaUE4.sh")
+    binary = _binary(options.binary)
     try:
         extra = tuple(shlex.split(options.extra))
     except ValueError as exc:
@@ -177,8 +167,6 @@ def server_records(options: CarlaUpOptions) -> list[CarlaServerRecord]:
             token=secrets.token_hex(16),
             gpu=gpu,
             binary=binary,
-            image=image,
-            engine=options.container_engine,
             extra=extra,
             hang_s=options.hang,
         )
@@ -196,7 +184,7 @@ def _numbers(option: str, text: str) -> list[int]:
 
 
 def _check_ports(ports: Sequence[int]) -> None:
-    from closedloop_plugin.carla.servers.processes import ALL_PORTS
+    from closedloop_plugin.carla.servers.record import ALL_PORTS
     from lmms_eval_ad2.core.errors import Ad2Error
 
     if not ports:
@@ -224,35 +212,6 @@ def _binary(binary: Path) -> str:
     return str(file)
 
 
-def _image(image: str, engine: str) -> str:
-    """The image, which is present: pulling it takes longer than a server may take to start."""
-    from closedloop_plugin.carla.servers.processes import run_engine
-    from closedloop_plugin.carla.servers.record import COMPOSE_FILE
-    from lmms_eval_ad2.core.errors import Ad2Error
-
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_./:@-]*", image):
-        raise Ad2Error(f"--image {image}: expected an image's name, such as carlasim/carla:0.9.16")
-    if not COMPOSE_FILE.is_file():
-        raise Ad2Error(f"--image: {COMPOSE_FILE} is missing; it is in the repository: install from a clone (-e)")
-    if not shutil.which(engine):
-        raise Ad2Error(f"--container-engine {engine}: not found on PATH; expected docker or podman, installed")
-    try:
-        run_engine(engine, "compose", "version")
-    except Ad2Error as exc:
-        raise Ad2Error(
-            f"--image needs compose, which {engine} does not have ({exc}); install docker's compose plugin, or "
-            "podman-compose, or start a binary (--binary)"
-        ) from None
-    try:
-        run_engine(engine, "image", "inspect", image)
-    except Ad2Error as exc:
-        raise Ad2Error(
-            f"--image {image}: {engine} does not have it ({exc}); {engine} pull {image}, or see that {engine} "
-            "runs and you may use it"
-        ) from None
-    return image
-
-
 def _progress(answering: int, all_of_them: int, seconds: float) -> None:
     if sys.stderr.isatty():
         print(f"\r{answering} of {all_of_them} servers answer, {seconds:.0f} s ", end="", file=sys.stderr, flush=True)
@@ -262,8 +221,8 @@ def _row(s: CarlaServerStatus) -> dict[str, Any]:
     row: dict[str, Any] = {"server": s.server, "state": s.state, "good": s.good, "reason": s.probe.reason}
     row |= {"server_version": s.probe.server_version, "client_version": s.probe.client_version}
     if e := s.record:
-        row["ours"] = {k: getattr(e, k) for k in ("container", "gpu", "restarts", "since", "reason")}
-        row["ours"] |= {"server": {"pid": s.pids[0]} if s.pids else None, "what": e.image or e.binary}
+        row["ours"] = {k: getattr(e, k) for k in ("gpu", "restarts", "since", "reason")}
+        row["ours"] |= {"server": {"pid": s.pids[0]} if s.pids else None, "what": e.binary}
     return row
 
 
@@ -275,7 +234,7 @@ def _table(found: Sequence[CarlaServerStatus], folder: Path) -> None:
     for s in found:
         own: tuple[str, ...] = ("not ours", "", "", "", s.probe.server_version, "")
         if e := s.record:
-            process = e.container or (str(s.pids[0]) if s.pids else "-")
+            process = str(s.pids[0]) if s.pids else "-"
             gpu = "-" if e.gpu is None else str(e.gpu)
             own = (process, gpu, _uptime(s), str(e.restarts), s.probe.server_version, str(folder / f"{e.port}.log"))
         rows.append((s.server, s.state, *own))

@@ -18,9 +18,8 @@ from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.learn.route_draws import RouteDraws
 from closedloop_plugin.learn.route_shapes import STEP, RouteShape
 from closedloop_plugin.maps.curves import Pose
-from closedloop_plugin.maps.towns.junctions import crossings, yaw_at
 from closedloop_plugin.maps.towns.lanes import LaneNetwork, TownLane, read_town
-from closedloop_plugin.maps.towns.town_road import lanes_beside
+from closedloop_plugin.maps.towns.town_road import crossings, lanes_beside, yaw_at
 
 TURN = math.radians(30)  # a smaller change of direction at a junction is no turn
 EXIT_M = (28.0, 34.0)  # m of road behind a junction

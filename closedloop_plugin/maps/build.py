@@ -42,35 +42,6 @@ def road_for(route: Route, layout: RoadLayout, *, town: Path | None = None, fold
     """
     if town is not None:
         return town_road(route, Path(town), folder)
-    return _built(route, layout, folder)
-
-
-def plan_for(route: Route, layout: RoadLayout) -> MapPlan:
-    """The plan of the layout's builder. Raises Ad2Error for an invalid layout, and for a route that has no such map."""
-    if layout.topology not in BUILDERS:
-        raise Ad2Error(f"layout topology {layout.topology!r}: known are {', '.join(BUILDERS)}")
-    if layout.arms not in (3, 4) or min(layout.left, layout.right, layout.oncoming) < 0 or layout.lane_width < 2.5:
-        raise Ad2Error(f"{layout}: 3 or 4 arms, no negative lane counts, lanes of 2.5 m or more")
-    try:
-        plan = BUILDERS[layout.topology](route, layout)
-        if short := [road.id for road in plan.roads if length(road.chain) < SHORTEST_M]:
-            raise ValueError(f"road {short[0]} of it has no length")
-    except (ValueError, ArithmeticError, IndexError) as exc:  # LinAlgError is a ValueError
-        raise Ad2Error(f"route {route.id} has no map: its points cannot be joined ({exc}); {WAY_OUT}") from exc
-    _check_length(route, float(np.hypot(*np.diff(plan.path, axis=0).T).sum()))
-    return plan
-
-
-def _check_length(route: Route, path_m: float) -> None:
-    """Raise Ad2Error for a path that the points do not determine: loops between them, or a part that it lacks."""
-    if not abs(path_m - route.length) <= DIFFERENCE * route.length:
-        raise Ad2Error(
-            f"route {route.id} has no map: a path through its {len(route.points)} points has {path_m:.0f} m, their "
-            f"polyline {route.length:.0f} m, which differ by more than a third; {WAY_OUT}"
-        )
-
-
-def _built(route: Route, layout: RoadLayout, folder: Path) -> RoadMap:
     plan = plan_for(route, layout)
     name = f"{route.suite or 'route'} {route.id} {layout.topology}"
     data = document(name, plan.roads, plan.junctions, plan.limit)
@@ -92,6 +63,28 @@ def _built(route: Route, layout: RoadLayout, folder: Path) -> RoadMap:
         invented=INVENTED[layout.topology],
         facts=plan.facts,
     )
+
+
+def plan_for(route: Route, layout: RoadLayout) -> MapPlan:
+    """The plan of the layout's builder. Raises Ad2Error for an invalid layout, and for a route that has no such map."""
+    if layout.topology not in BUILDERS:
+        raise Ad2Error(f"layout topology {layout.topology!r}: known are {', '.join(BUILDERS)}")
+    if layout.arms not in (3, 4) or min(layout.left, layout.right, layout.oncoming) < 0 or layout.lane_width < 2.5:
+        raise Ad2Error(f"{layout}: 3 or 4 arms, no negative lane counts, lanes of 2.5 m or more")
+    try:
+        plan = BUILDERS[layout.topology](route, layout)
+        if short := [road.id for road in plan.roads if length(road.chain) < SHORTEST_M]:
+            raise ValueError(f"road {short[0]} of it has no length")
+    except (ValueError, ArithmeticError, IndexError) as exc:  # LinAlgError is a ValueError
+        raise Ad2Error(f"route {route.id} has no map: its points cannot be joined ({exc}); {WAY_OUT}") from exc
+    path_m = float(np.hypot(*np.diff(plan.path, axis=0).T).sum())
+    # The points do not determine a path with loops between them, or one that lacks a part.
+    if not abs(path_m - route.length) <= DIFFERENCE * route.length:
+        raise Ad2Error(
+            f"route {route.id} has no map: a path through its {len(route.points)} points has {path_m:.0f} m, their "
+            f"polyline {route.length:.0f} m, which differ by more than a third; {WAY_OUT}"
+        )
+    return plan
 
 
 def waypoint_errors(route: Route, road: RoadMap) -> np.ndarray:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.carla.standin import binary, engine, free_ports, until
+from support.carla.standin import binary, free_ports, until
 from support.running import BIN, environment, kill_on_error, run
 
 AD2 = BIN / "ad2"
@@ -99,7 +99,7 @@ def test_up_in_the_foreground_reports_events_and_ends_its_servers(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "--binary PATH/CarlaUE4.sh, or --image IMAGE"),
+        ((), "--binary PATH/CarlaUE4.sh"),
         (("--binary", "nowhere.sh"), "no such file"),
         (("--binary", "carla/CarlaUE4.sh", "--ports", "2000,2002"), "overlap"),
         (("--binary", "carla/CarlaUE4.sh", "--ports", "x"), "--ports x: expected numbers"),
@@ -116,29 +116,6 @@ def test_a_mistake_is_reported_in_one_line_and_nothing_starts(
     done = run(AD2, "carla", "up", *words, cwd=tmp_path, code=2)
     assert says in done.stderr and len(done.stderr.splitlines()) == 1
     assert not (carla / "starts").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("--image", "carlasim/carla:0.9.15"), "docker pull carlasim/carla:0.9.15"),
-        (("--image", "carlasim/carla:0.9.16", "--container-engine", "podman"), "podman: not found on PATH"),
-        (("--image=-v/:/x",), "expected an image's name"),
-        (("--image", "a b"), "expected an image's name"),
-    ],
-)
-def test_a_container_that_cannot_start_is_reported_in_one_line(words: tuple[str, ...], says: str, carla: Path) -> None:
-    engine(carla)
-    done = run(AD2, "carla", "up", *words, cwd=carla, code=2, PATH=f"{carla}:/usr/bin:/bin")
-    assert says in done.stderr and len(done.stderr.splitlines()) == 1
-
-
-def test_an_engine_without_compose_is_reported_in_one_line(carla: Path) -> None:
-    engine(carla)
-    (carla / "no compose").touch()
-    words = ("--image", "carlasim/carla:0.9.16")
-    done = run(AD2, "carla", "up", *words, cwd=carla, code=2, PATH=f"{carla}:/usr/bin:/bin")
-    assert "--image needs compose, which docker does not have" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_mistakes_of_status_and_down_are_reported(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from support.carla.rig import EGO, FREE, Rig, rig_on, straight_route
 
-from closedloop_plugin.carla.world.appearance import light_state
-from closedloop_plugin.carla.world.spawning import body_of
-from closedloop_plugin.carla.world.weather import needs_headlights
+from closedloop_plugin.carla.world.conversions import light_state, needs_headlights
+from closedloop_plugin.carla.world.scene_actor import body_of
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import FULL_BRAKE, ActorKind, Control, DrivingSurface

@@ -14,7 +14,7 @@ from fake_carla import server as server_module
 from fake_carla.server import Server
 from support.carla.fleet import towns
 
-from closedloop_plugin.carla.world.connection import PROBE_S, TM_OFFSET, CarlaConnection, free_port
+from closedloop_plugin.carla.world.world import PROBE_S, TM_OFFSET, CarlaConnection, free_port
 from closedloop_plugin.worlds.base import WorldError
 
 

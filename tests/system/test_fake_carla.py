@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import carla
 import fake_carla
 import pytest
-from fake_carla import client as clients
 from fake_carla.server import Server
 
 DT = 0.05
@@ -98,17 +96,6 @@ def test_a_new_actor_is_at_the_origin_until_the_first_tick_and_then_on_the_road(
     assert rig.world.get_actors().filter("vehicle.*").find(car.id).type_id == CAR
 
 
-def test_steering_right_turns_clockwise_and_turn_rates_are_degrees(rig: Rig) -> None:
-    car = rig.car()
-    car.apply_control(carla.VehicleControl(throttle=0.5))
-    rig.ticks(20)
-    yaw = car.get_transform().rotation.yaw
-    car.apply_control(carla.VehicleControl(throttle=0.3, steer=0.3))
-    rig.ticks(20)
-    assert math.remainder(car.get_transform().rotation.yaw - yaw, 360) > 1.0
-    assert 3.0 < car.get_angular_velocity().z < 120.0
-
-
 def test_spawning_fails_in_an_occupied_place_and_succeeds_below_the_map(rig: Rig) -> None:
     rig.car()
     blueprint = rig.library.find(CAR)
@@ -163,118 +150,6 @@ def test_the_camera_delivers_each_frame_in_another_thread_and_shows_the_car_ahea
     assert len(images) == 4
 
 
-def test_a_camera_can_be_slower_than_the_clock_and_can_stop_sending(rig: Rig) -> None:
-    got: list[Any] = []
-    rig.sensor("sensor.camera.rgb", rig.car(), got, image_size_x="8", image_size_y="8", sensor_tick="0.1")
-    rig.ticks(10)
-    assert len(got) == 5
-    rig.server.mode.blind_after = rig.server.state.ticks
-    rig.ticks(10)
-    assert len(got) == 5
-
-
-def test_a_failing_callback_is_reported_and_does_not_stop_the_others(rig: Rig, capfd: Any) -> None:
-    car = rig.car()
-    got: list[Any] = []
-    bad = rig.sensor("sensor.camera.rgb", car, got, image_size_x="8", image_size_y="8")
-    bad.listen(lambda image: 1 / 0)
-    rig.sensor("sensor.camera.rgb", car, got, image_size_x="8", image_size_y="8")
-    rig.ticks(2)
-    assert len(got) == 2
-    assert "ZeroDivisionError" in capfd.readouterr().err
-
-
-def test_crossing_a_lane_marking_is_reported_once(rig: Rig) -> None:
-    car = rig.car()
-    got: list[Any] = []
-    rig.sensor("sensor.other.lane_invasion", car, got)
-    rig.ticks(3)
-    assert got == []
-    car.set_transform(rig.at(5.0, left=1.2))
-    rig.ticks(3)
-    (event,) = got
-    assert [type(m).__name__ for m in event.crossed_lane_markings] == ["LaneMarking"]
-
-
-def test_traffic_lights_change_freeze_and_can_be_set(rig: Rig) -> None:
-    states = carla.TrafficLightState
-    light = rig.world.get_traffic_light(rig.world.get_map().get_all_landmarks_of_type("1000001")[0])
-    assert light.type_id == "traffic.traffic_light"
-    rig.world.reset_all_traffic_lights()
-    group = light.get_group_traffic_lights()
-    seen = set()
-    for _ in range(int(40 / DT)):
-        rig.world.tick()
-        seen.add(tuple(str(one.state) for one in group))
-    assert all(row.count("Green") + row.count("Yellow") <= 1 for row in seen)
-    assert {name for row in seen for name in row} == {"Green", "Yellow", "Red"}
-    rig.world.freeze_all_traffic_lights(True)
-    light.set_state(states.Green)
-    rig.ticks(400)
-    assert light.state == states.Green == light.get_state()
-    assert light.is_frozen()
-    rig.world.freeze_all_traffic_lights(False)
-    rig.ticks(700)
-    assert {str(one.state) for one in group} <= {"Green", "Yellow", "Red"}
-    assert light.get_stop_waypoints()
-    assert not any(way.is_junction for way in light.get_stop_waypoints())
-
-
-def test_autopilot_follows_the_road_at_its_speed_and_stops_behind_a_standing_car(rig: Rig) -> None:
-    manager = rig.client.get_trafficmanager(8000)
-    manager.set_random_device_seed(3)
-    manager.set_hybrid_physics_mode(True)
-    car, ahead = rig.car(), rig.car(60.0)
-    car.set_autopilot(True, manager.get_port())
-    manager.set_desired_speed(car, 36.0)
-    fastest = 0.0
-    for _ in range(300):
-        rig.world.tick()
-        fastest = max(fastest, speed(car))
-    assert fastest == pytest.approx(10.0, abs=1.0)
-    assert speed(car) < 0.1
-    assert 5.0 < car.get_location().distance(ahead.get_location()) < 12.0
-    way = rig.world.get_map().get_waypoint(car.get_location())
-    assert way.transform.location.distance(car.get_location()) < 0.5
-
-
-def test_autopilot_waits_at_a_red_light(rig: Rig) -> None:
-    rig.world.freeze_all_traffic_lights(True)
-    lights = [a for a in rig.world.get_actors() if isinstance(a, carla.TrafficLight)]
-    for light in lights:
-        light.set_state(carla.TrafficLightState.Red)
-    way = next(w for light in lights for w in light.get_stop_waypoints() if w.previous(25.0))
-    back = way.previous(25.0)[0].transform
-    back.location.z += 0.5
-    car = rig.world.spawn_actor(rig.library.find(CAR), back)
-    car.set_autopilot(True)
-    rig.ticks(200)
-    assert speed(car) < 0.1
-    assert car.get_location().distance(way.transform.location) < 8.0
-    assert car.get_traffic_light_state() == carla.TrafficLightState.Red
-    for light in lights:
-        light.set_state(carla.TrafficLightState.Green)
-    rig.ticks(60)
-    assert speed(car) > 3.0
-
-
-def test_walkers_walk_by_control_and_by_their_controller(rig: Rig) -> None:
-    walker = rig.world.spawn_actor(rig.library.find(WALKER), rig.at(10.0, up=0.6, left=-3.0))
-    walker.apply_control(carla.WalkerControl(carla.Vector3D(0.0, 1.0, 0.0), 1.5))
-    rig.ticks(1)
-    begin = walker.get_location()
-    rig.ticks(20)
-    assert walker.get_location().y - begin.y == pytest.approx(1.5, abs=0.05)
-    walker.apply_control(carla.WalkerControl())
-    controller = rig.world.spawn_actor(rig.library.find("controller.ai.walker"), carla.Transform(), walker)
-    controller.start()
-    goal = carla.Location(begin.x + 3.0, begin.y, begin.z)
-    controller.go_to_location(goal)
-    controller.set_max_speed(2.0)
-    rig.ticks(100)
-    assert walker.get_location().distance(goal) < 0.5
-
-
 def test_a_batch_moves_spawns_destroys_and_reports_failures(rig: Rig) -> None:
     command = carla.command
     car = rig.car()
@@ -315,17 +190,6 @@ def test_a_destroyed_actor_and_an_old_world_raise_errors(rig: Rig) -> None:
             call()
     with pytest.raises(RuntimeError, match="map not found"):
         rig.client.load_world("Town99")
-
-
-def test_actors_left_by_one_client_are_found_by_the_next(rig: Rig) -> None:
-    car = rig.car()
-    assert rig.server.state.synchronous
-    assert [a["type_id"] for a in rig.server.state.actors.values()] == [CAR]
-    clients.STAGES.clear()  # as in another process
-    world = carla.Client("127.0.0.1", rig.server.port).get_world()
-    assert world.get_settings().synchronous_mode
-    assert world.get_actors().filter("vehicle.*").find(car.id).destroy()
-    assert rig.server.state.actors == {}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -61,30 +60,6 @@ def test_a_time_step_is_a_single_precision_number(drive: Drive) -> None:
     assert after.elapsed_seconds - before.elapsed_seconds > 0.05
 
 
-def test_answers_belong_to_the_thread_that_asked(drive: Drive) -> None:
-    """Actors are created in one thread while another ticks, as by the evaluator's scenario thread."""
-    ended = threading.Event()
-    frames: list[int] = []
-
-    def tick() -> None:
-        while not ended.is_set():
-            frames.append(drive.world.tick())
-
-    ticking = threading.Thread(target=tick)
-    ticking.start()
-    try:
-        with ThreadPoolExecutor(3) as pool:
-            cone = drive.library.find("static.prop.trafficcone01")
-            places = [carla.Transform(carla.Location(1000.0 + 10 * i, 0.0, 50.0)) for i in range(60)]
-            cones = list(pool.map(lambda place: drive.world.spawn_actor(cone, place), places))
-            listed = list(pool.map(lambda _: len(drive.world.get_actors()), range(60)))
-    finally:
-        ended.set()
-        ticking.join()
-    assert len({actor.id for actor in cones}) == 60 and frames == sorted(set(frames))
-    assert max(listed) > 0 and drive.client.get_server_version() == "0.9.15"
-
-
 def test_a_thread_waits_for_the_tick_of_another(drive: Drive) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(drive.world.wait_for_tick, 60.0)
@@ -95,17 +70,6 @@ def test_a_thread_waits_for_the_tick_of_another(drive: Drive) -> None:
         drive.world.wait_for_tick(0.01)
 
 
-def test_vectors_and_locations_are_converted_into_each_other(drive: Drive) -> None:
-    """As both wheels do; nothing else is."""
-    drive.car.set_location(carla.Vector3D(*PLACE, 2.0))
-    drive.car.set_target_velocity(carla.Location(1.0, 0.0, 0.0))
-    drive.world.debug.draw_point(carla.Vector3D(1.0, 2.0, 3.0), size=0.1)
-    with pytest.raises(TypeError, match="did not match"):
-        drive.car.set_location(carla.Rotation())
-    with pytest.raises(TypeError, match="did not match"):
-        drive.world.debug.draw_point((1.0, 2.0, 3.0))
-
-
 @pytest.mark.parametrize(("drive", "latitude"), [("0.9.15", -0.0017966), ("0.9.16", 0.0017973)], indirect=["drive"])
 def test_gnss_is_that_of_the_servers_release(drive: Drive, latitude: float) -> None:
     """0.9.15: the leaderboard's formula; 0.9.16 mirrors the latitude (carla issue 9389)."""
@@ -114,13 +78,6 @@ def test_gnss_is_that_of_the_servers_release(drive: Drive, latitude: float) -> N
     assert reading.latitude == pytest.approx(latitude, abs=1e-7)
     assert reading.longitude == pytest.approx(math.degrees(PLACE[0] / 6378137.0), rel=1e-3)
     assert reading.frame == drive.world.get_snapshot().frame
-
-
-def test_noise_has_the_deviation_of_the_attributes(drive: Drive) -> None:
-    noisy = drive.readings("sensor.other.gnss", 400, noise_lat_stddev="0.000005", noise_seed="7")
-    latitudes = [reading.latitude for reading in noisy[1:]]
-    assert np.std(latitudes) == pytest.approx(5e-6, rel=0.15)
-    assert len({reading.longitude for reading in noisy[1:]}) == 1
 
 
 def test_the_imu_measures_gravity_turns_and_the_compass(drive: Drive) -> None:
@@ -137,37 +94,3 @@ def test_the_imu_measures_gravity_turns_and_the_compass(drive: Drive) -> None:
         braking.gyroscope.z == pytest.approx(math.radians(drive.car.get_angular_velocity().z))
         and braking.gyroscope.z > 0
     )
-
-
-@pytest.mark.parametrize(
-    ("blueprint", "values"),
-    [
-        (CAR, ("car", "", 2, True)),
-        ("vehicle.ford.ambulance", ("van", "emergency", 2, True)),
-        ("vehicle.carlamotors.firetruck", ("truck", "emergency", 2, True)),
-        ("vehicle.dodge.charger_police_2020", ("car", "emergency", 2, True)),
-        ("vehicle.audi.etron", ("car", "electric", 1, False)),
-        ("vehicle.nissan.micra", ("car", "", 1, False)),
-        ("vehicle.diamondback.century", ("bicycle", "", 1, False)),
-    ],
-)
-def test_vehicles_have_the_attributes_that_scenarios_select_by(drive: Drive, blueprint: str, values: Any) -> None:
-    found = drive.library.find(blueprint)
-    attribute = found.get_attribute
-    assert values == (
-        attribute("base_type").as_str(), attribute("special_type").as_str(), attribute("generation").as_int(),
-        attribute("has_lights").as_bool(),
-    )  # fmt: skip
-    assert not attribute("special_type").is_modifiable
-
-
-def test_the_ground_is_found_below_a_place_and_there_are_no_street_lamps(drive: Drive) -> None:
-    found = drive.world.ground_projection(carla.Location(*PLACE, 7.0), 10.0)
-    assert isinstance(found, carla.LabelledPoint)
-    assert (found.location.x, found.location.y) == pytest.approx(PLACE)
-    assert found.location.z == pytest.approx(0.0, abs=0.1) and found.label == carla.CityObjectLabel.Roads
-    assert drive.world.ground_projection(carla.Location(*PLACE, 17.0), 10.0) is None
-    assert drive.world.ground_projection(carla.Location(*PLACE, -5.0), 10.0) is None
-    lamps = drive.world.get_lightmanager()
-    assert lamps.get_all_lights(carla.LightGroup.Street) == []
-    lamps.turn_on(lamps.get_all_lights())

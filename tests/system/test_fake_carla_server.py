@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -14,8 +13,7 @@ from pathlib import Path
 import carla
 import fake_carla
 import pytest
-from fake_carla import server as server_module
-from fake_carla.server import Mode, state_of
+from fake_carla.server import state_of
 
 CLIENT = """
 import sys
@@ -99,48 +97,24 @@ def test_a_worker_gets_the_fake_and_changes_the_state_of_the_server(maps: Path, 
     assert (left["town"], left["ticks"], left["synchronous"], len(left["actors"])) == ("Town02", 7, True, 1)
 
 
-def test_a_server_that_dies_during_an_episode_raises_a_runtime_error(maps: Path, process) -> None:
-    done = drive(maps, process("--die-after", "3"), 9)
+@pytest.mark.parametrize(
+    ("mode", "short_timeout_at", "says"),
+    [
+        ("--die-after", -1, "the connection to the simulator is closed"),
+        ("--hang-after", 3, "time-out of 1000ms while waiting for the simulator"),
+    ],
+)
+def test_a_server_that_fails_during_an_episode_raises_a_runtime_error(
+    maps: Path, process, mode: str, short_timeout_at: int, says: str
+) -> None:
+    done = drive(maps, process(mode, "3"), 9, short_timeout_at)
     assert (done.returncode, "done" in done.stdout) == (1, False)
-    assert "RuntimeError: the connection to the simulator is closed" in done.stderr
-
-
-def test_a_server_that_hangs_raises_a_time_out(maps: Path, process) -> None:
-    done = drive(maps, process("--hang-after", "3"), 9, short_timeout_at=3)
-    assert done.returncode == 1
-    assert "RuntimeError: time-out of 1000ms while waiting for the simulator" in done.stderr
+    assert f"RuntimeError: {says}" in done.stderr
 
 
 def test_a_server_that_answers_nonsense_kills_the_client_s_process(maps: Path, process) -> None:
     done = drive(maps, process("--garbage-after", "0"), 1)
     assert done.returncode == -signal.SIGABRT
-
-
-def test_a_control_file_changes_the_mode_while_it_runs(maps: Path, process, tmp_path: Path) -> None:
-    control = tmp_path / "mode.json"
-    port = process("--control", str(control))
-    assert drive(maps, port, 2).returncode == 0
-    control.write_text(json.dumps({"garbage_after": 0}))
-    assert drive(maps, port, 2).returncode == -signal.SIGABRT
-    control.write_text("{}")
-    assert drive(maps, port, 2).returncode == 0
-    assert state_of(port)["ticks"] == 4
-
-
-def test_the_server_accepts_the_arguments_of_carla_s_start_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    created = []
-
-    class Recorder:
-        port = 2010
-
-        def __init__(self, port: int, mode: Mode, control: Path | None, alone: bool) -> None:
-            created.append((port, mode, alone))
-
-        def serve_forever(self, poll_interval: float) -> None: ...
-
-    monkeypatch.setattr(server_module, "Server", Recorder)
-    server_module.main(["-RenderOffScreen", "-nosound", "-carla-rpc-port=2010", "-graphicsadapter=0"])
-    assert created == [(2010, Mode(), True)]
 
 
 def test_a_missing_server_raises_a_time_out_with_the_message_of_the_wheel(maps: Path) -> None:
@@ -157,52 +131,6 @@ def test_a_missing_server_raises_a_time_out_with_the_message_of_the_wheel(maps: 
         with pytest.raises(RuntimeError) as real_error:
             real.get_server_version()
     assert str(fake_error.value) == str(real_error.value)
-
-
-def test_a_slow_server_answers_eventually(maps: Path) -> None:
-    with fake_carla.installed(maps, Mode(slow_s=3600.0)) as server:
-        client = carla.Client("127.0.0.1", server.port)
-        client.set_timeout(0.1)
-        with pytest.raises(RuntimeError, match="time-out"):
-            client.get_server_version()
-        server.wake()
-        client.set_timeout(30.0)
-        assert client.get_server_version() == "0.9.16"
-
-
-def test_a_world_that_another_process_loaded_is_found(maps: Path, process) -> None:
-    port = process()
-    with fake_carla.installed(maps):
-        client = carla.Client("127.0.0.1", port)
-        client.set_timeout(30.0)
-        first = client.load_world("Town01")
-        assert drive(maps, port, 1).returncode == 0
-        world = client.get_world()
-        assert world.get_map().name == "Carla/Maps/Town02"
-        assert len(world.get_actors().filter("vehicle.*")) == 1
-        with pytest.raises(RuntimeError, match="destroyed"):
-            first.get_settings()
-
-
-def test_a_killed_server_fails_every_later_call(maps: Path) -> None:
-    with fake_carla.installed(maps) as server:
-        client = carla.Client("127.0.0.1", server.port)
-        client.set_timeout(60.0)
-        world = client.load_world("Town02")
-        world.tick()
-        client.set_timeout(2.0)
-        server.kill()
-        for call in (world.tick, client.get_world, client.get_server_version):
-            with pytest.raises(RuntimeError):
-                call()
-
-
-def test_a_version_mismatch_is_reported(maps: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with fake_carla.installed(maps, Mode(version="0.9.15")) as server:
-        client = carla.Client("127.0.0.1", server.port)
-        client.get_world()
-        assert (client.get_client_version(), client.get_server_version()) == ("0.9.16", "0.9.15")
-    assert "Version mismatch" in capfd.readouterr().err
 
 
 def test_scenic_s_own_carla_interface_runs_on_the_fake(maps: Path) -> None:

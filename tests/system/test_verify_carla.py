@@ -20,8 +20,8 @@ from support.running import PATIENCE_S, REPO, refusing_port
 
 SCRIPT = REPO / "scripts" / "verify_carla.sh"
 LINE = re.compile(r"^(PASS|FAIL|SKIP)  (.{22}) +\d+\.\d s  (.+)$", re.M)
-STEPS = 17
-CANNOT = {"hang probe", "large maps"}  # of a fake: a call that it may lack, and towns that may not be distributed
+STEPS = 15
+CANNOT = {"hang probe"}  # of a fake: a call that it may lack
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ PROCESS = {"subprocess.Popen", "subprocess.run", "subprocess.call", "subprocess.
 STARTS_PROGRAMS = {
     "closedloop_plugin/carla/maps/from_server.py",  # this interpreter
     "closedloop_plugin/carla/servers/lifecycle.py",
-    "closedloop_plugin/carla/servers/processes.py",  # docker or podman, with the user's options
     "closedloop_plugin/carla/servers/supervisor.py",
     "closedloop_plugin/cli/demo.py",  # ad2
     "closedloop_plugin/runner/cluster/connection.py",  # ray health-check, with the user's address

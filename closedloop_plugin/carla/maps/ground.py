@@ -1,89 +1,79 @@
-"""Surface and height at a point of a CARLA town, from its carla.Map."""
+"""Surface and height at a point of a CARLA town, on the level of the episode's route."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
-from closedloop_plugin.core.frames import from_carla, to_carla
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import DrivingSurface
 from closedloop_plugin.maps.base import RoadMap
-from lmms_eval_ad2.core.errors import require
+from closedloop_plugin.maps.towns.lanes import DRIVABLE, STEP, LaneNetwork, read_town
+
+BESIDE = ("shoulder", "parking", "biking")
+LEVEL_M = 4.0  # m between a place and a lane on its level; levels of a bridge are farther apart
+WIDEST_M = 6.0  # half width of a lane, at most
+REACH = 1.5  # m ahead and behind, for the slope
 
 
-class CarlaGround:
-    """Surfaces and heights of one town. Positions in the map frame, m.
+class TownGround:
+    """Surfaces and heights of a town. Positions in the map frame, m.
 
     `near`: a height close to the wanted one, such as the car's; it selects the road where roads cross on two levels.
     """
 
-    def __init__(self, town_map: Any) -> None:
-        self._map = town_map
-        carla = require("carla", "to read a CARLA map")
-        self._location = carla.Location
-        kinds = carla.LaneType
-        self._bidirectional = kinds.Bidirectional
-        self._driving = kinds.Driving | kinds.Bidirectional | kinds.Entry | kinds.Exit | kinds.OnRamp | kinds.OffRamp
-        self._beside = (kinds.Shoulder, kinds.Parking, kinds.Biking)
-        self._any = kinds.Any
+    def __init__(self, town: LaneNetwork) -> None:
+        lanes = [lane for lane in town.lanes.values() if lane.kind != "none"]
+        xyz = [np.column_stack([lane.centre, lane.height]) for lane in lanes]
+        ahead = [np.gradient(points, axis=0) for points in xyz]
+        self._lanes = lanes
+        self._lane = np.repeat(np.arange(len(lanes)), [len(points) for points in xyz])
+        self._half = np.concatenate([np.hypot(*(lane.left - lane.right).T) / 2 for lane in lanes])
+        self._xyz, self._ahead = np.vstack(xyz), np.vstack(ahead)
+        self._ahead /= np.maximum(np.hypot(*self._ahead[:, :2].T), 1e-9)[:, None]  # per metre
+        self._tree = cKDTree(self._xyz)
 
     def surface(self, x: float, y: float, way: float, near: float = 0.0) -> DrivingSurface:
         """Surface at (x, y). `way`: legal direction of travel there, rad; a lane against it is ONCOMING."""
-        place = self._at(x, y, near)
-        lane = self._map.get_waypoint(place, project_to_road=False, lane_type=self._driving)
-        if lane is not None:
-            if lane.is_junction or lane.lane_type == self._bidirectional:
+        i = np.array(self._tree.query_ball_point((x, y, near), math.hypot(LEVEL_M, WIDEST_M)), dtype=int)
+        offset, ahead = np.array((x, y)) - self._xyz[i, :2], self._ahead[i, :2]
+        along = (offset * ahead).sum(axis=1)
+        aside = np.abs(ahead[:, 0] * offset[:, 1] - ahead[:, 1] * offset[:, 0])
+        i = i[(np.abs(along) <= STEP) & (aside <= self._half[i]) & (np.abs(self._xyz[i, 2] - near) <= LEVEL_M)]
+        found = {self._lanes[k].kind for k in self._lane[i]}
+        if not found & set(DRIVABLE):
+            return DrivingSurface.SHOULDER if found & set(BESIDE) else DrivingSurface.OFF
+        for k in i:
+            lane = self._lanes[self._lane[k]]
+            free = lane.junction >= 0 or lane.kind == "bidirectional"
+            legal = self._ahead[k, :2] @ (math.cos(way), math.sin(way)) > 0
+            if lane.kind in DRIVABLE and (free or legal):
                 return DrivingSurface.LANE
-            yaw = from_carla(0.0, 0.0, lane.transform.rotation.yaw)[2]
-            return DrivingSurface.LANE if math.cos(yaw - way) > 0 else DrivingSurface.ONCOMING
-        return DrivingSurface.SHOULDER if self._is_beside(place) else DrivingSurface.OFF
-
-    def _is_beside(self, place: Any) -> bool:
-        """Whether a place is on a shoulder, parking or bicycle lane.
-
-        CARLA returns the lane with the nearest centre line, which beside a narrow lane may be the wrong one, so its
-        neighbours are checked too.
-        """
-        nearest = self._map.get_waypoint(place, lane_type=self._any)
-        for lane in (nearest, nearest.get_left_lane(), nearest.get_right_lane()):
-            if lane is not None and lane.lane_type in self._beside:
-                middle = lane.transform.location
-                if math.hypot(middle.x - place.x, middle.y - place.y) <= lane.lane_width / 2:
-                    return True
-        return False
+        return DrivingSurface.ONCOMING
 
     def height(self, x: float, y: float, near: float = 0.0) -> float:
         """Height of the nearest lane of any kind, m."""
-        return float(self._map.get_waypoint(self._at(x, y, near), lane_type=self._any).transform.location.z)
-
-    def heights(self, path: RoutePath, start: float) -> np.ndarray:
-        """Road height at every point of `path.xy`. `start`: height near its start.
-
-        Each height is searched near the previous one, so that the path stays on its level.
-        """
-        out, z = [], start
-        for x, y in path.xy:
-            z = self.height(float(x), float(y), z)
-            out.append(z)
-        return np.array(out)
-
-    def _at(self, x: float, y: float, z: float) -> Any:
-        cx, cy, _ = to_carla(x, y)
-        return self._location(cx, cy, z)
-
-
-REACH = 1.5  # m ahead and behind, for the slope
+        i = self._tree.query((x, y, near))[1]
+        along = (np.array((x, y)) - self._xyz[i, :2]) @ self._ahead[i, :2]
+        return float(self._xyz[i, 2] + np.clip(along, -STEP, STEP) * self._ahead[i, 2])
 
 
 class CarlaRouteGround:
     """Ground of one episode: resolves levels by the height of the route at its nearest point."""
 
-    def __init__(self, town: CarlaGround, road: RoadMap) -> None:
-        self._town, self._path = town, road.path
-        self._heights = town.heights(road.path, float(road.facts.get("start_z", 0.0)))
+    def __init__(self, road: RoadMap) -> None:
+        self._town, self._path = TownGround(read_town(road.file)), road.path
+        self._heights = self.along(road.path, float(road.facts.get("start_z", 0.0)))
+
+    def along(self, path: RoutePath, start: float) -> np.ndarray:
+        """Road height at every point of `path.xy`; each is searched near the previous one, from `start`."""
+        out, z = [], start
+        for x, y in path.xy:
+            z = self._town.height(float(x), float(y), z)
+            out.append(z)
+        return np.array(out)
 
     def surface(self, x: float, y: float, way: float) -> DrivingSurface:
         return self._town.surface(x, y, way, self._near(x, y))

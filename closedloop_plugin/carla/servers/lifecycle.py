@@ -15,8 +15,17 @@ from pathlib import Path
 
 from closedloop_plugin.carla.maps.from_server import address
 from closedloop_plugin.carla.servers.probe import ServerProbeResult, client_version, probe
-from closedloop_plugin.carla.servers.processes import ALL_PORTS, ENGINE_S, GRACE_S, TOKEN, end, running, taken
-from closedloop_plugin.carla.servers.record import CarlaServerRecord, read, read_all
+from closedloop_plugin.carla.servers.record import (
+    ALL_PORTS,
+    GRACE_S,
+    TOKEN,
+    CarlaServerRecord,
+    end,
+    read,
+    read_all,
+    running,
+    taken,
+)  # fmt: skip
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.lock import try_lock
 
@@ -49,8 +58,14 @@ def up(
     if platform.system() != "Linux":
         raise Ad2Error("ad2 carla up starts servers on Linux only; start your own and pass it: --servers host:port")
     client_version()
-    for record in records:
-        _check_free(record.port, folder)
+    for port in [record.port for record in records]:
+        before = read(folder, port)
+        if before and (running(before.token) or (before.stage != "failed" and is_watched(before))):
+            raise Ad2Error(
+                f"port {port}: one of your servers uses it (ad2 carla status); ad2 carla down --port {port} ends it"
+            )
+        if reason := taken(port, ALL_PORTS):
+            raise Ad2Error(f"{reason}; choose another with --ports, or end that process (ss -ltnp shows it)")
     started: dict[int, subprocess.Popen[bytes]] = {}
     try:
         for record in records:
@@ -59,21 +74,6 @@ def up(
     except BaseException:
         down(folder, started)
         raise
-
-
-def _check_free(port: int, folder: Path) -> None:
-    record = read(folder, port)
-    if record and record.stage != "failed" and is_watched(record):
-        raise Ad2Error(
-            f"port {port}: one of your servers uses it (ad2 carla status); to restart it: ad2 carla down --port {port}"
-        )
-    if record and (running(record.token) or record.has_container()):
-        raise Ad2Error(
-            f"port {port}: one of your servers runs there without its supervisor, which was killed; "
-            f"ad2 carla down --port {port} ends it"
-        )
-    if reason := taken(port, ALL_PORTS):
-        raise Ad2Error(f"{reason}; choose another with --ports, or end that process (ss -ltnp shows it)")
 
 
 def supervise(record: CarlaServerRecord, folder: Path) -> subprocess.Popen[bytes]:
@@ -87,20 +87,25 @@ def supervise(record: CarlaServerRecord, folder: Path) -> subprocess.Popen[bytes
             log.replace(log.with_suffix(".log.1"))
         record.write(folder)
         path = os.pathsep.join(str(Path(p).absolute()) for p in sys.path if p)
-        command = [sys.executable, "-m", "closedloop_plugin.carla.servers.supervisor", str(folder.absolute())]
+        module = "closedloop_plugin.carla.servers.supervisor"
         with log.open("ab") as out:
             return subprocess.Popen(
-                [*command, str(record.port)], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+                [sys.executable, "-m", module, str(folder.absolute()), str(record.port)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
                 cwd=folder,
-                env={**os.environ, TOKEN: record.supervisor, "PYTHONPATH": path}, pass_fds=[lock.fileno()],
-            )  # fmt: skip
+                env={**os.environ, TOKEN: record.supervisor, "PYTHONPATH": path},
+                pass_fds=[lock.fileno()],
+            )
 
 
 def _wait(
     started: dict[int, subprocess.Popen[bytes]], folder: Path, wait_s: float, on_wait: Callable[[int, float], None]
 ) -> None:
-    started_at, stages = time.monotonic(), [""]
-    while not all(stage in ("answers", "failed") for stage in stages):
+    started_at = time.monotonic()
+    while True:
         gone = {port for port, process in started.items() if process.poll() is not None}  # before its last record
         records = {port: read(folder, port) for port in started}
         stages = [record.stage if record else "" for record in records.values()]
@@ -109,7 +114,8 @@ def _wait(
                 raise Ad2Error(f"the supervisor of port {port} ended; see {folder / f'{port}.log'}")
         elapsed_s = time.monotonic() - started_at
         on_wait(stages.count("answers"), elapsed_s)
-        if elapsed_s > wait_s and all(record and record.since for record in records.values()):
+        late = elapsed_s > wait_s and all(record and record.since for record in records.values())
+        if late or set(stages) <= {"answers", "failed"}:
             return
         time.sleep(POLL_S)
 
@@ -137,7 +143,7 @@ def _state_of(record: CarlaServerRecord | None, answer: ServerProbeResult) -> st
         if record.stage in ("restarting", "failed"):
             return record.stage  # an answer on its port is not from our server
         return "answers" if answer.answers else record.stage.replace("answers", answer.kind)
-    if running(record.token) or record.has_container():
+    if running(record.token):
         return "unwatched"  # its supervisor was killed
     return "failed" if record.stage == "failed" else "gone"
 
@@ -148,7 +154,7 @@ def is_watched(record: CarlaServerRecord) -> bool:
 
 
 def down(folder: Path, ports: Collection[int] | None = None) -> list[str]:
-    """End our servers, or those on `ports`; returns a line for each with the ended processes or container.
+    """End our servers, or those on `ports`; returns a line for each with the ended processes.
 
     Ad2Error lists servers that could not be ended, after all others have been.
     """
@@ -163,9 +169,8 @@ def down(folder: Path, ports: Collection[int] | None = None) -> list[str]:
 
 def _down(folder: Path, record: CarlaServerRecord) -> str:
     pids = running(record.token)
-    container = f"container {record.container}" if record.has_container() else ""
-    supervisors = end(record.supervisor, GRACE_S + 2 * ENGINE_S)  # it ends its server
-    record.end_server()
+    supervisors = end(record.supervisor, 2 * GRACE_S)  # it ends its server
+    end(record.token)
     (folder / f"{record.port}.json").unlink(missing_ok=True)
-    what = container or ", ".join(f"process {pid}" for pid in pids) or ("its supervisor" if supervisors else "")
+    what = ", ".join(f"process {pid}" for pid in pids) or ("its supervisor" if supervisors else "")
     return f"ended {what}" if what else "no process of it was running"

@@ -15,7 +15,7 @@ from typing import Any
 import carla
 import numpy as np
 
-from closedloop_plugin.carla.world.appearance import kind_of
+from closedloop_plugin.carla.world.conversions import kind_of
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.state import EgoContact
 from closedloop_plugin.worlds.base import InvalidScene, WorldError

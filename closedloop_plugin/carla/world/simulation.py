@@ -13,13 +13,10 @@ from typing import Any
 import carla
 from scenic.simulators.carla.simulator import CarlaSimulation, CarlaSimulator
 
-from closedloop_plugin.carla.world.scene_actor import SceneActor
+from closedloop_plugin.carla.world.conversions import needs_headlights, parameters, transform, vector
+from closedloop_plugin.carla.world.scene_actor import SceneActor, blueprint_for, body_of, kind_of_object, spawn
 from closedloop_plugin.carla.world.sensors import CarlaCamera, ContactResolver, EgoEventSensors, ProgramSensor
-from closedloop_plugin.carla.world.spawning import blueprint_for, body_of, kind_of_object, spawn
-from closedloop_plugin.carla.world.traffic import CarlaTraffic, configure_manager
-from closedloop_plugin.carla.world.traffic_lights import CarlaTrafficLights
-from closedloop_plugin.carla.world.transforms import transform, vector
-from closedloop_plugin.carla.world.weather import needs_headlights, parameters
+from closedloop_plugin.carla.world.traffic import CarlaTraffic, CarlaTrafficLights, configure_manager
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import yaw_of_heading
 from closedloop_plugin.core.routes import Weather
@@ -98,7 +95,9 @@ class StagedSimulation(CarlaSimulation):
             taken = [(m.body.motion.x, m.body.motion.y) for m in actors.members]
             actors.traffic = CarlaTraffic(context.seed)
             actors.traffic.spawn(self.world, self.tm, context.stage.road, taken)
-        self._count_all_as_background()
+        for member in actors.members:
+            member.read_object()
+            self._count_as_background(member.body)
         self._settle()
 
     def createObjectInSimulator(self, obj: Any) -> Any:
@@ -120,7 +119,10 @@ class StagedSimulation(CarlaSimulation):
         actors.members.append(member)
         actor.set_simulate_physics(member.physics)
         if isinstance(actor, carla.Walker) and getattr(obj, "rail", None) is None:
-            self._add_walker_controller(obj, actor)
+            # CARLA's controller, for Scenic's walking actions.
+            controller = self.blueprintLib.find("controller.ai.walker")
+            obj.carlaController = self.world.spawn_actor(controller, carla.Transform(), attach_to=actor)
+            actors.controllers.append(obj.carlaController)
         return actor
 
     def step(self) -> None:
@@ -212,7 +214,10 @@ class StagedSimulation(CarlaSimulation):
         )
         for tick in range(MAX_SETTLE_TICKS):
             self.current_frame = self.world.tick(FIRST_TICKS_S if tick < SETTLE_TICKS else TICK_S)
-            if tick + 1 >= SETTLE_TICKS and self._at_rest(driven):
+            snapshot = self.world.get_snapshot()
+            seen = [snapshot.find(member.actor.id) for member in driven]
+            still = all(found is None or found.get_velocity().length() < STILL for found in seen)
+            if tick + 1 >= SETTLE_TICKS and still:
                 break
         for member in driven:
             speed = member.obj.velocity
@@ -223,22 +228,6 @@ class StagedSimulation(CarlaSimulation):
                 member.actor.set_target_velocity(vector(float(speed[0]), float(speed[1])))
         self._read_state()
         self.contacts, self.crossed, self._contact_resolver = (), (), ContactResolver()  # discard those of the fall
-
-    def _at_rest(self, members: list[SceneActor]) -> bool:
-        snapshot = self.world.get_snapshot()
-        seen = [snapshot.find(member.actor.id) for member in members]
-        return all(found is None or found.get_velocity().length() < STILL for found in seen)
-
-    def _add_walker_controller(self, obj: Any, actor: Any) -> None:
-        """Give a walker without a rail CARLA's controller, for Scenic's walking actions."""
-        blueprint = self.blueprintLib.find("controller.ai.walker")
-        obj.carlaController = self.world.spawn_actor(blueprint, carla.Transform(), attach_to=actor)
-        self.actors.controllers.append(obj.carlaController)
-
-    def _count_all_as_background(self) -> None:
-        for member in self.actors.members:
-            member.read_object()
-            self._count_as_background(member.body)
 
     def _count_as_background(self, body: SimulatedBody) -> None:
         """Without background traffic, count the scenario's cars on rails as such."""

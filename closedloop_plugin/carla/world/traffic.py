@@ -1,21 +1,25 @@
-"""Background traffic: cars of CARLA's traffic manager around the route, synchronous and seeded.
+"""The town's traffic: cars of CARLA's traffic manager around the route, synchronous and seeded, and its lights.
 
-As in the embedded world, none starts in the ego's own lane or near the scenario's actors.
+As in the embedded world, no car starts in the ego's own lane or near the scenario's actors, and our own cycle sets the
+lights (bodies/traffic_lights.py): the same seed then gives the same states, and a program holds them. CARLA's own
+timers cannot be seeded.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import MutableMapping
 from typing import Any
 
 import carla
 import numpy as np
 
-from closedloop_plugin.carla.world.appearance import kind_of
-from closedloop_plugin.carla.world.transforms import read
+from closedloop_plugin.carla.world.conversions import kind_of, read
 from closedloop_plugin.core.frames import from_carla
+from closedloop_plugin.core.state import SignalState
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
+from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState
 
 MAX_CARS = 8
@@ -55,7 +59,12 @@ class CarlaTraffic:
             blueprint.set_attribute("role_name", "background")
             actor = world.try_spawn_actor(blueprint, spot)
             if actor is not None:
-                self._add(actor, spot)
+                extent = actor.bounding_box.extent
+                motion = MotionState(*from_carla(spot.location.x, spot.location.y, spot.rotation.yaw))
+                size = (2 * extent.x, 2 * extent.y, 2 * extent.z)
+                name = f"b{len(self.bodies)}"
+                self.actors.append(actor)
+                self.bodies.append(SimulatedBody(name, kind_of(actor), motion, *size, role="background"))
                 actor.set_autopilot(True, manager.get_port())
                 manager.update_vehicle_lights(actor, True)
 
@@ -82,14 +91,6 @@ class CarlaTraffic:
                 spot.location.z += 0.5
                 found.append(spot)
         return [found[int(i)] for i in self._rng.permutation(len(found))]
-
-    def _add(self, actor: Any, where: Any) -> None:
-        box = actor.bounding_box
-        x, y, yaw = from_carla(where.location.x, where.location.y, where.rotation.yaw)
-        size = (2 * box.extent.x, 2 * box.extent.y, 2 * box.extent.z)
-        body = SimulatedBody(f"b{len(self.bodies)}", kind_of(actor), MotionState(x, y, yaw), *size, role="background")
-        self.actors.append(actor)
-        self.bodies.append(body)
 
     def update(self, snapshot: Any, dt: float) -> None:
         """Update all bodies from a snapshot; one that the server removed is gone."""
@@ -132,3 +133,59 @@ def _has_attributes(blueprint: Any, wanted: dict[str, str]) -> bool:
         if (str(attribute.as_bool()).lower() if is_bool else attribute.as_str()) != value:
             return False
     return True
+
+
+STATES = {
+    SignalState.RED: carla.TrafficLightState.Red,
+    SignalState.YELLOW: carla.TrafficLightState.Yellow,
+    SignalState.GREEN: carla.TrafficLightState.Green,
+}
+RETRY_TICKS = 20  # ticks between searches for missing lights: those in far tiles of a large map are loaded later
+
+
+class CarlaTrafficLights:
+    """Lights of one episode's stop lines (a line's id is its light's OpenDRIVE signal id). The others stay frozen."""
+
+    def __init__(self, world: Any, lights: TrafficLightCycle) -> None:
+        self._world, self._lights = world, lights
+        self._actors: dict[str, Any] = {}
+        self._shown: dict[str, SignalState] = {}
+        self._calls = 0
+        world.reset_all_traffic_lights()
+        world.freeze_all_traffic_lights(True)
+        self.update()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Ids of lines whose light has not been found on the server."""
+        return tuple(line.id for line in self._lights.lines if line.id not in self._actors)
+
+    def update(self) -> None:
+        """Set the lights whose state has changed."""
+        if self._calls % RETRY_TICKS == 0:
+            for name in self.missing:
+                actor = self._world.get_traffic_light_from_opendrive_id(name)
+                if actor is not None:
+                    self._actors[name] = actor
+        self._calls += 1
+        for name, actor in self._actors.items():
+            state = self._lights.state[name]
+            if self._shown.get(name) is not state:
+                actor.set_state(STATES[state])
+                self._shown[name] = state
+
+    def hold(self, light: Any, state: Any, held: MutableMapping[str, SignalState]) -> None:
+        """Set a light for a program that uses Scenic's functions.
+
+        A light of a stop line is held in `held`, which the referee reads. `Off` and `Unknown` only change the display.
+        """
+        name = str(light.get_opendrive_id())
+        signal = next((s for s, shown in STATES.items() if shown == state), None)
+        if name in self._actors and signal is not None:
+            held[name] = signal
+        else:
+            light.set_state(state)
+
+    def release(self) -> None:
+        """Return to the town's timers."""
+        self._world.freeze_all_traffic_lights(False)

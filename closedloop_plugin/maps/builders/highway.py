@@ -15,8 +15,8 @@ import numpy as np
 
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadLayout
+from closedloop_plugin.maps.builders.chains import RouteSplit
 from closedloop_plugin.maps.builders.corridor import road_along
-from closedloop_plugin.maps.builders.junction import RouteSplit
 from closedloop_plugin.maps.curves import (
     Chain,
     Pose,

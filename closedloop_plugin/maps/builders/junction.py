@@ -7,7 +7,7 @@ continuations. The ego's connection is the path through the gap, whose ends are 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,7 @@ from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadLayout
-from closedloop_plugin.maps.builders.junction_arms import (
-    ConnectingLane,
-    JunctionArm,
-    connecting_lanes,
-    connecting_road,
-    follows_edge,
-    turn,
-)
-from closedloop_plugin.maps.builders.keypoints import GAP, is_sparse, keypoint_chain
-from closedloop_plugin.maps.builders.smoothing import bridged, runs
+from closedloop_plugin.maps.builders.chains import TURN, RouteSplit
 from closedloop_plugin.maps.curves import (
     Chain,
     Pose,
@@ -36,95 +27,21 @@ from closedloop_plugin.maps.curves import (
     parallel,
     points,
     reverse,
-    sample,
     seen_from,
     split,
     turned,
-)  # fmt: skip
+)
 from closedloop_plugin.maps.opendrive import (
     BOX_ID,
+    OpenDriveConnection,
     OpenDriveJunction,
     OpenDriveLane,
     OpenDriveLink,
     OpenDriveRoad,
     OpenDriveSign,
+    lanes_within,
 )
 from closedloop_plugin.maps.plan import BEYOND, BICYCLE, BUFFER, MapPlan, after, before, driving, verge
-
-TURN = math.radians(30)  # a smaller change of direction counts as straight on
-SEARCHED = 100.0  # m from the trigger within which a route of keypoints has its junction
-LEAST_BOX = 12.0  # m of a path through a junction, at least
-BOX = 20.0  # m from the middle of a junction to a mouth at most; the rest of a longer gap becomes road
-
-
-class RouteSplit:
-    """The route in three parts: before the junction, through it, after it."""
-
-    def __init__(self, route: Route, *, boxed: bool = False) -> None:
-        sparse = is_sparse(route)
-        parts = [] if sparse else runs(route)
-        gaps = [float(np.hypot(*(b[0] - a[-1]))) for a, b in pairwise(parts)]
-        if gaps and max(gaps) > GAP:
-            k = int(np.argmax(gaps)) + 1
-            self.entry, first = bridged(parts[:k], route.trigger)
-            self.exit, last = bridged(parts[k:], route.trigger)
-            self.gap, origin = join(self.entry[-1].end, self.exit[0].start), "interpolated"
-        else:
-            whole, _ = keypoint_chain(route) if sparse else bridged(parts, route.trigger)
-            a, b = bend(whole, route, reach=SEARCHED if sparse else math.inf)
-            self.entry, rest = split(whole, a)
-            self.gap, self.exit = split(rest, b - a)
-            origin = "interpolated" if sparse else "measured"
-            first, last = [(0.0, a, origin)], [(0.0, length(self.exit), origin)]
-        self.entry_s = length(self.entry)
-        self.exit_s = self.entry_s + length(self.gap)
-        self.spans = [*first, (self.entry_s, self.exit_s, origin)]
-        self.spans += [(self.exit_s + a, self.exit_s + b, kind) for a, b, kind in last]
-        if boxed:
-            self._box()
-
-    def _box(self) -> None:
-        """Move the straight ends of a long gap to the roads before and after."""
-        # Distances from the ends of the gap to the intersection of their tangents, as in curves.fillet, minus BOX.
-        come, go = self.entry[-1].end, self.exit[0].start
-        size, angle = length(self.gap), wrap(go[2] - come[2])
-        if abs(angle) < TURN:
-            first, last = size / 2 - BOX, size / 2 - BOX
-        else:
-            ahead, left = seen_from(come, go[0], go[1])
-            last = left / math.sin(angle) - BOX
-            first = ahead - (last + BOX) * math.cos(angle) - BOX
-        first, last = max(0.0, first), max(0.0, last)
-        if first + last > size - LEAST_BOX > 0:  # a wide bend is shorter than its tangents
-            share = (size - LEAST_BOX) / (first + last)
-            first, last = first * share, last * share
-        before, rest = split(self.gap, first)
-        self.gap, after = split(rest, length(rest) - last)
-        self.entry, self.exit = (*self.entry, *before), (*after, *self.exit)
-        self.entry_s += length(before)
-        self.exit_s -= length(after)
-
-    @property
-    def path(self) -> np.ndarray:
-        return sample((*self.entry, *self.gap, *self.exit))[:, :2]
-
-
-def bend(chain: Chain, route: Route, half: float = 12.0, reach: float = math.inf) -> tuple[float, float]:
-    """(from, to) of the junction on a route without a gap: around its sharpest bend, else 25 m after the trigger.
-
-    reach: how far from the trigger a bend is searched, m.
-    """
-    poses = sample(chain, 1.0)
-    s = np.linspace(0.0, length(chain), len(poses))
-    yaw = np.unwrap(poses[:, 2])
-    # Change of yaw within a window of 2 `half`.
-    turn = np.abs(np.interp(s + half, s, yaw) - np.interp(s - half, s, yaw))
-    trigger = float(s[np.hypot(poses[:, 0] - route.trigger[0], poses[:, 1] - route.trigger[1]).argmin()])
-    turn[np.abs(s - trigger) > reach] = 0.0
-    middle = float(s[turn.argmax()]) if turn.max() > TURN else trigger + 25.0
-    middle = min(max(middle, half + 2.0), s[-1] - half - 2.0)
-    half = min(half, 0.4 * s[-1])
-    return max(1.0, middle - half), min(s[-1] - 1.0, middle + half)
 
 
 def junction(route: Route, layout: RoadLayout) -> MapPlan:
@@ -320,3 +237,119 @@ def _bicycle(way: ConnectingLane) -> list[list[float]]:
 
 def pose_json(pose: Pose) -> list[float]:
     return [round(pose[0], 3), round(pose[1], 3), round(wrap(pose[2]), 5)]
+
+
+# Parts of a junction. Lanes of each direction are counted from the divider outwards, from 0.
+REACH = 60.0  # m of each arm that a flow runs along
+
+
+@dataclass(frozen=True)
+class JunctionArm:
+    """One arm. `mouth`: end of the divider at the junction, pose outwards. `outward`: the divider from there."""
+
+    name: str  # entry | exit | left | right | ahead, as seen by the arriving ego
+    road: int
+    mouth: Pose
+    outward: Chain
+    n_in: int
+    n_out: int
+    width: float
+    leads_in: bool = False  # the reference line of its road runs towards the junction (entry)
+
+    def side(self, lane: int, inward: bool) -> float:
+        """Metres from the divider to the centre of a lane, to the left of the outward direction."""
+        return (lane + 0.5) * self.width * (1 if inward else -1)
+
+    def lane_in(self, lane: int) -> Pose:
+        return turned(aside(self.mouth, self.side(lane, True)))
+
+    def lane_out(self, lane: int) -> Pose:
+        return aside(self.mouth, self.side(lane, False))
+
+    def id_in(self, lane: int) -> int:
+        return -(lane + 1) if self.leads_in else lane + 1
+
+    def id_out(self, lane: int) -> int:
+        return lane + 1 if self.leads_in else -(lane + 1)
+
+    @property
+    def contact(self) -> str:
+        return "end" if self.leads_in else "start"
+
+    def along(self, left: float, reach: float = REACH) -> Chain:
+        """The first `reach` metres of the divider from the mouth outwards, shifted by `left` metres."""
+        return parallel(split(self.outward, min(reach, length(self.outward)))[0], left)
+
+
+@dataclass(frozen=True)
+class ConnectingLane:
+    """A lane through the junction, from a lane of one arm to one of another."""
+
+    start: JunctionArm
+    lane_in: int
+    end: JunctionArm
+    lane_out: int
+    chain: Chain
+
+    def flow(self) -> list[list[float]]:
+        """Centre line from REACH before to REACH after the junction, [[x, y], ...] about 1 m apart."""
+        come = reverse(self.start.along(self.start.side(self.lane_in, True)))
+        go = self.end.along(self.end.side(self.lane_out, False))
+        return points((*come, *self.chain, *go))
+
+
+def turn(start: JunctionArm, end: JunctionArm) -> float:
+    """Change of direction from one arm to another, radians, left > 0."""
+    return wrap(end.mouth[2] - start.mouth[2] - math.pi)
+
+
+def connecting_lanes(arms: list[JunctionArm]) -> list[ConnectingLane]:
+    """Each arm to each other: left turns from the innermost lane, right turns from the outermost, straight from all."""
+    found = []
+    for a in arms:
+        for b in arms:
+            if a is b or not a.n_in or not b.n_out:
+                continue
+            angle = math.degrees(turn(a, b))
+            if angle > 30:
+                pairs = [(0, 0)]
+            elif angle < -30:
+                pairs = [(a.n_in - 1, b.n_out - 1)]
+            else:
+                pairs = [(i, i) for i in range(min(a.n_in, b.n_out))]
+            found += [ConnectingLane(a, i, b, k, join(a.lane_in(i), b.lane_out(k))) for i, k in pairs]
+    return found
+
+
+def follows_edge(way: ConnectingLane, arms: list[JunctionArm]) -> bool:
+    """Whether a lane is at the edge of the junction: from the outermost lane of an arm to the next arm on its right."""
+    outermost = way.lane_in == way.start.n_in - 1 and way.lane_out == way.end.n_out - 1
+    ring = sorted(arms, key=lambda arm: wrap(arm.mouth[2]))
+    return outermost and ring[(ring.index(way.start) + 1) % len(ring)] is way.end
+
+
+def fitting_edge(chain: Chain, lane: float, edge: list[OpenDriveLane]) -> list[OpenDriveLane]:
+    """The lanes of the edge that fit inside the tightest right bend of the chain."""
+    # Space between the lane's edge and the centre of the circle: r - width / 2, with 1 m to spare.
+    room = min([1 / -s.curvature for s in chain if s.curvature < -1e-3], default=1e6) - lane / 2 - 1.0
+    return lanes_within(edge, room)
+
+
+def connecting_road(
+    way: ConnectingLane, id_: int, junction: int, edge: list[OpenDriveLane], obeys: list[int]
+) -> tuple[OpenDriveRoad, OpenDriveConnection]:
+    """The one-lane road of a connecting lane, and its connection in the junction."""
+    width = way.start.width
+    before, after = way.start.id_in(way.lane_in), way.end.id_out(way.lane_out)
+    edge = fitting_edge(way.chain, width, edge)
+    road = OpenDriveRoad(
+        id=id_,
+        chain=way.chain,
+        right=[OpenDriveLane("driving", width, "solid" if edge else "none", before, after), *edge],
+        offset=width / 2,
+        junction=junction,
+        before=OpenDriveLink("road", way.start.road, way.start.contact),
+        after=OpenDriveLink("road", way.end.road, way.end.contact),
+        obeys=obeys,
+    )
+    return road, OpenDriveConnection(way.start.road, id_, ((before, -1),))

@@ -37,14 +37,19 @@ def cut_out(xodr: bytes, points: np.ndarray, within_m: float = WITHIN, name: obj
         raise Ad2Error(f"{name} has no road within {within_m:g} m of the route: it is another town's")
     touched = {_junction(roads[id_]) for id_ in near} - {"-1"}
     core = near | {id_ for id_, road in roads.items() if _junction(road) in touched}
-    posts = _posts(core, roads)
+    # Roads with the signals to which these roads refer.
+    wanted = {ref.get("id") for id_ in core for ref in roads[id_].iterfind("signals/signalReference")}
+    posts = {id_ for id_, road in roads.items() if any(s.get("id") in wanted for s in road.iterfind("signals/signal"))}
     junctions = touched | {_junction(roads[id_]) for id_ in posts} - {"-1"}
     kept = core | posts | _arms(root, roads, junctions)
     signals = {sign.get("id") for id_ in kept for sign in roads[id_].iterfind("signals/signal")}
     _drop(root, kept, junctions, signals)
     for id_ in kept:
         _unlink(roads[id_], kept, junctions)
-        _unrefer(roads[id_], signals)
+        block = roads[id_].find("signals")
+        for ref in roads[id_].findall("signals/signalReference"):
+            if block is not None and ref.get("id") not in signals:
+                block.remove(ref)
     return ET.tostring(root, encoding="utf-8", xml_declaration=True)
 
 
@@ -64,14 +69,6 @@ def _near(road: ET.Element, tree: cKDTree, within: float) -> bool:
 
 def _junction(road: ET.Element) -> str:
     return road.get("junction", "-1")
-
-
-def _posts(ids: set[str], roads: dict[str, ET.Element]) -> set[str]:
-    """Roads with the signals to which these roads refer."""
-    wanted = {ref.get("id") for id_ in ids for ref in roads[id_].iterfind("signals/signalReference")}
-    return {
-        id_ for id_, road in roads.items() if any(sign.get("id") in wanted for sign in road.iterfind("signals/signal"))
-    }
 
 
 def _arms(root: ET.Element, roads: dict[str, ET.Element], junctions: set[str]) -> set[str]:
@@ -126,10 +123,3 @@ def _unlink(road: ET.Element, kept: set[str], junctions: set[str]) -> None:
         for lane in section[0].iterfind("*/lane/link") if section else ():
             for neighbour in lane.findall(tag):
                 lane.remove(neighbour)
-
-
-def _unrefer(road: ET.Element, signals: set[str | None]) -> None:
-    block = road.find("signals")
-    for ref in road.findall("signals/signalReference"):
-        if block is not None and ref.get("id") not in signals:
-            block.remove(ref)

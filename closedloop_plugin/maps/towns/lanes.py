@@ -9,6 +9,7 @@ laneOffset and width are piecewise cubics a + b ds + c ds^2 + d ds^3, ds from th
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from closedloop_plugin.core.xml_files import MapError
-from closedloop_plugin.maps.opendrive_file import LANES, map_bytes, opendrive_root
+from closedloop_plugin.maps.opendrive_file import LANES, MOST_LANES, map_bytes, opendrive_root
 from closedloop_plugin.maps.towns.reference_line import number, on_one_line, polynomial, sampled
 
 STEP = 0.5  # m between the points of a lane
 DRIVABLE = ("driving", "entry", "exit", "offRamp", "onRamp", "connectingRamp", "bidirectional")
-CONTROLS = {"1000001": "signal", "206": "stop", "205": "yield"}
+CONTROLS = {"1000001": "signal", "206": "stop", "205": "yield", "274": "limit"}
 
 Key = tuple[int, int, int]  # road, section, lane id
 
@@ -38,11 +39,13 @@ class TownLane:
     centre: np.ndarray
     left: np.ndarray
     right: np.ndarray
+    start_s: float  # of its section on the road, m
     road_m: np.ndarray
     height: np.ndarray
     junction: int  # -1: none
     forward: bool  # along the road's reference line
     mark: str  # of its outer border
+    permits: np.ndarray  # bool (N, 2): if the markings permit a lane change to the left, to the right
     after: list[Key] = field(default_factory=list)
     before: list[Key] = field(default_factory=list)
     straight: bool = False  # as CARLA defines it: on one line, offset and elevation without curvature
@@ -61,16 +64,30 @@ class TownLane:
 
     def part(self, a: float, b: float) -> np.ndarray:
         """Its centre from a to b metres, (N, 2)."""
-        inside = self.s[(self.s > a) & (self.s < b)]
-        at = np.r_[a, inside, b]
-        return np.column_stack([np.interp(at, self.s, self.centre[:, i]) for i in (0, 1)])
+        return self.part3(a, b)[:, :2]
+
+    def part3(self, a: float, b: float) -> np.ndarray:
+        """Its centre from a to b metres with heights, (N, 3)."""
+        at = np.r_[a, self.s[(self.s > a) & (self.s < b)], b]
+        return np.column_stack([np.interp(at, self.s, column) for column in (*self.centre.T, self.height)])
+
+    def permitted(self, s: float, left: bool) -> float | None:
+        """First position at or after s at which its markings permit a change to that side, or None."""
+        allowed = self.permits[:, 0 if left else 1]
+        here = max(int(np.searchsorted(self.s, s, side="right")) - 1, 0)
+        if allowed[here]:
+            return s
+        ahead = np.flatnonzero(allowed[here:])
+        return float(self.s[here + ahead[0]]) if len(ahead) else None
 
 
 @dataclass(frozen=True)
 class RoadSign:
-    """A <signal> or <signalReference> of one road."""
+    """A <signal> or <signalReference> of one road. `value`: of a speed limit, as in the file; 0 if it has none."""
 
+    id: str
     control: str
+    value: float
     s: float
     orientation: str
     lanes: tuple[tuple[int, int], ...]  # (from, to), empty: all
@@ -145,21 +162,20 @@ def _read_road(town: LaneNetwork, road: ET.Element) -> None:
         a, b = starts[i], max(starts[i + 1], starts[i] + 1e-3)
         s = np.linspace(a, min(b, size) if size > a else b, max(2, int((b - a) / STEP) + 1))
         straight = level and on_one_line(plan, a, starts[i + 1])
-        here = SampledSection(i, s - a, sampled(plan, s), polynomial(offsets, s), polynomial(heights, s), straight)
+        here = SampledSection(i, a, s - a, sampled(plan, s), polynomial(offsets, s), polynomial(heights, s), straight)
         for side in ("left", "right"):
-            block = section.find(side)
-            if block is not None:
-                _read_lanes(town, road, here, block=block, side=side)
+            _read_lanes(town, road, here, section=section, side=side)
 
 
 @dataclass(frozen=True)
 class SampledSection:
-    """A lane section at N places of its road. along: m from its start, middle: t of the centre line, height: z, (N,).
+    """A lane section at N places of its road. start: s of its start, along: m from there.
 
-    poses: of the reference line, (N, 3). straight: see TownLane.
+    middle: t of the centre line, height: z, (N,). poses: of the reference line, (N, 3). straight: see TownLane.
     """
 
     index: int
+    start: float
     along: np.ndarray
     poses: np.ndarray
     middle: np.ndarray
@@ -167,11 +183,12 @@ class SampledSection:
     straight: bool
 
 
-def _read_lanes(town: LaneNetwork, road: ET.Element, here: SampledSection, block: ET.Element, side: str) -> None:
+def _read_lanes(town: LaneNetwork, road: ET.Element, here: SampledSection, section: ET.Element, side: str) -> None:
     sign = 1 if side == "left" else -1
     normal = np.column_stack([-np.sin(here.poses[:, 2]), np.cos(here.poses[:, 2])])
     inner = here.middle
-    for lane in sorted(block.iterfind("lane"), key=lambda e: abs(int(e.get("id", "0")))):
+    inwards = _permits(section.find("center/lane"), here.along)
+    for lane in sorted(section.iterfind(f"{side}/lane"), key=lambda e: abs(int(e.get("id", "0")))):
         id_ = int(lane.get("id", ""))
         # t of the outer border; border points are p(s) + t n with the left normal n = (-sin yaw, cos yaw).
         outer = inner + sign * polynomial([_row(w, "sOffset") for w in lane.iterfind("width")], here.along)
@@ -181,6 +198,9 @@ def _read_lanes(town: LaneNetwork, road: ET.Element, here: SampledSection, block
         inner = outer
         forward = (id_ < 0) != (road.get("rule") == "LHT")
         order = slice(None) if forward else slice(None, None, -1)
+        outwards = _permits(lane, here.along)
+        sides = [inwards[:, int(id_ > 0)], outwards[:, int(id_ < 0)]]
+        inwards = outwards
         left, right = (near, far) if (id_ < 0) == forward else (far, near)
         mark = lane.find("roadMark")
         key = (int(road.get("id", "")), here.index, id_)
@@ -190,13 +210,26 @@ def _read_lanes(town: LaneNetwork, road: ET.Element, here: SampledSection, block
             centre=((near + far) / 2)[order],
             left=left[order],
             right=right[order],
+            start_s=here.start,
             road_m=here.along if forward else here.along[-1] - here.along[::-1],
             height=here.height[order],
             junction=int(road.get("junction", "-1")),
             forward=forward,
             mark="none" if mark is None else mark.get("type", "none"),
+            permits=np.column_stack(sides if (id_ < 0) == forward else sides[::-1])[order],
             straight=here.straight,
         )
+
+
+def _permits(lane: ET.Element | None, along: np.ndarray) -> np.ndarray:
+    """If the outer border may be crossed to larger and to smaller lane ids, bool (N, 2); yes without a marking."""
+    permits = np.ones((len(along), 2), dtype=bool)
+    marks = (
+        [] if lane is None else [(float(m.get("sOffset", "0")), m.get("laneChange")) for m in lane.iterfind("roadMark")]
+    )
+    for start, change in sorted(marks, key=lambda mark: mark[0]):
+        permits[along >= start] = [change not in ("none", "decrease"), change not in ("none", "increase")]
+    return permits
 
 
 def _row(node: ET.Element, start: str) -> tuple[float, float, float, float, float]:
@@ -253,15 +286,27 @@ def _begins(town: LaneNetwork, road: int, contact: str | None, lane: int) -> lis
 
 
 def _signs(root: ET.Element) -> dict[int, list[RoadSign]]:
-    types = {s.get("id"): CONTROLS.get(s.get("type", "")) for s in root.iter("signal")}
+    kinds: dict[str, tuple[str | None, float]] = {}
+    for node in root.iter("signal"):
+        control = CONTROLS.get(node.get("type", ""))
+        try:
+            value = float(node.get("value", "0")) if control == "limit" else 0.0
+        except ValueError:  # a limit without a number is none
+            value = 0.0
+        kinds[node.get("id", "")] = control, value if 0.0 < value < 1000.0 else 0.0
     out: dict[int, list[RoadSign]] = {}
     for road in root.iterfind("road"):
         for node in [*road.iterfind("signals/signal"), *road.iterfind("signals/signalReference")]:
-            control = types.get(node.get("id"))
+            control, value = kinds.get(node.get("id", ""), (None, 0.0))
             if control:
-                valid = tuple(
-                    (int(v.get("fromLane", "0")), int(v.get("toLane", "0"))) for v in node.iterfind("validity")
-                )
-                sign = RoadSign(control, number(node, "s"), node.get("orientation", "none"), valid)
+                lanes = [(int(v.get("fromLane", "0")), int(v.get("toLane", "0"))) for v in node.iterfind("validity")]
+                place = number(node, "s"), node.get("orientation", "none"), tuple(lanes)
+                out.setdefault(int(road.get("id", "")), []).append(RoadSign(node.get("id", ""), control, value, *place))
+        # Speed limits of CARLA's towns are objects, such as Speed_30, for all lanes of one side of the road.
+        for node in road.iterfind("objects/object"):
+            if found := re.fullmatch(r"Speed_([0-9]{1,3})", node.get("name", "")):
+                orientation = node.get("orientation", "none")
+                valid = {"-": ((-MOST_LANES, -1),), "+": ((1, MOST_LANES),)}.get(orientation, ())
+                sign = RoadSign(node.get("id", ""), "limit", float(found[1]), number(node, "s"), orientation, valid)
                 out.setdefault(int(road.get("id", "")), []).append(sign)
     return out

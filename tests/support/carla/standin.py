@@ -1,4 +1,4 @@
-"""Stand-ins for CarlaUE4.sh and docker: scripts in a folder, which a test controls by files in that folder.
+"""Stand-in for CarlaUE4.sh: a script in a folder, which a test controls by files in that folder.
 
 mode    reply to a request: a version, "version-only X" (the simulation hangs), "hang", "http"; absent: 0.9.16
 starts  written: a line with the server's pid for each start
@@ -36,7 +36,7 @@ def until(condition: Callable[[], T], bound_s: float = 60.0) -> T:
 
 def free_ports(number: int = 1) -> list[int]:
     """Ports that are free and were not returned before, here or in another pytest worker: they are bound only later."""
-    from closedloop_plugin.carla.servers.processes import ALL_PORTS, taken
+    from closedloop_plugin.carla.servers.record import ALL_PORTS, taken
 
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % WORKERS
     found: list[int] = []
@@ -59,12 +59,6 @@ def binary(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     call = f'"{sys.executable}" -S -E "{Path(__file__).resolve()}" server "{folder}" "$@"'
     return _script(folder / "CarlaUE4.sh", f"#!/bin/sh\necho the stand-in starts\n{call}\nexit $?\n")
-
-
-def engine(folder: Path, name: str = "docker") -> Path:
-    folder.mkdir(exist_ok=True)
-    call = f'"{sys.executable}" -S -E "{Path(__file__).resolve()}" engine "{folder}" "$@"'
-    return _script(folder / name, f"#!/bin/sh\nexec {call}\n")
 
 
 def answering(mode: str) -> Iterator[Any]:
@@ -130,64 +124,5 @@ def _serve(folder: Path, words: list[str]) -> None:
     sys.exit(7)
 
 
-def _compose(folder: Path, words: list[str]) -> int:
-    """`docker compose -p NAME -f FILE up|ps|down`, and `compose version`, with one service.
-
-    The container is not a child of `up`, has another environment, and outlives it.
-    """
-    import re
-    import shlex
-    import subprocess
-
-    if words == ["version"]:
-        if (folder / "no compose").exists():
-            print("docker: unknown command: docker compose", file=sys.stderr)
-            return 1
-        return 0
-    name, compose_file, what = words[1], words[3], words[4]
-    file = folder / f"{name}.container"
-    pid = int(_text(file) or 0)
-    if what == "ps":
-        print(name if pid and _alive(pid) else "")
-    elif what == "down" and pid and _alive(pid):
-        os.kill(pid, 9)
-        until(lambda: not _alive(pid))
-    elif what == "up":
-        text = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda m: os.environ.get(m[1]) or m[2], Path(compose_file).read_text())
-        (folder / "run").write_text(text)
-        (command,) = re.findall(r"^ *command: (.*)$", text, re.MULTILINE)
-        call = [sys.executable, "-S", "-E", __file__, "server", str(folder), *shlex.split(command)[2:]]
-        child = subprocess.Popen(call, env={}, start_new_session=True)
-        file.write_text(str(child.pid))
-        child.wait()
-        file.unlink(missing_ok=True)
-        return 137
-    return 0
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def _engine(folder: Path, words: list[str]) -> int:
-    with (folder / "calls").open("a") as out:
-        out.write(" ".join(words) + "\n")
-    if (folder / "broken").exists():
-        print("Cannot connect to the Docker daemon", file=sys.stderr)
-        return 1
-    if words[:2] == ["image", "inspect"]:
-        if (here := words[2] == "carlasim/carla:0.9.16") is False:
-            print("No such image", file=sys.stderr)
-        return 0 if here else 1
-    return _compose(folder, words[1:]) if words[0] == "compose" else 0
-
-
 if __name__ == "__main__":
-    what, where, *rest = sys.argv[1:]
-    if what == "server":
-        _serve(Path(where), rest)
-    else:
-        sys.exit(_engine(Path(where), rest))
+    _serve(Path(sys.argv[2]), sys.argv[3:])

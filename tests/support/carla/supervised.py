@@ -11,8 +11,7 @@ from typing import Any
 from support.carla.standin import free_ports, until
 
 from closedloop_plugin.carla.servers import lifecycle
-from closedloop_plugin.carla.servers.processes import running
-from closedloop_plugin.carla.servers.record import CarlaServerRecord, read
+from closedloop_plugin.carla.servers.record import CarlaServerRecord, read, running
 
 BACKOFF_S = 0.2
 

@@ -65,7 +65,7 @@ def test_the_model_refuses_another_question(monkeypatch: pytest.MonkeyPatch) -> 
 def test_figures_are_equal_up_to_the_order_of_sums(
     official: float | None, ours: float | None, why: str, equal: bool, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pair = script("verify_leaderboard_compare", monkeypatch).FigurePair("Driving Score", official, ours, why)
+    pair = script("verify_leaderboard", monkeypatch).FigurePair("Driving Score", official, ours, why)
     assert pair.equal is equal and pair.line().endswith(word)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from closedloop_plugin.maps import curves
-from closedloop_plugin.maps.builders.smoothing import lane_jumps, smoothed
+from closedloop_plugin.maps.builders.chains import lane_jumps, smoothed
 
 COORDINATE = st.floats(-200, 200)
 YAW = st.floats(-math.pi, math.pi)
@@ -123,7 +123,6 @@ def test_smoothing_leaves_a_parabola_and_removes_jitter() -> None:
 
 def test_a_jump_of_one_lane_is_found_with_its_side() -> None:
     p = np.column_stack([np.arange(0, 60, 5.0), np.r_[np.zeros(6), np.full(6, 3.5)]])
-    (jump,) = lane_jumps(p, 3.5)
-    assert (jump.index, jump.lanes) == (5, 1)
-    assert lane_jumps(p * [1, -1], 3.5)[0].lanes == -1
-    assert lane_jumps(p * [1, 0], 3.5) == []
+    assert lane_jumps(p, 3.5) == {5: 1}
+    assert lane_jumps(p * [1, -1], 3.5) == {5: -1}
+    assert lane_jumps(p * [1, 0], 3.5) == {}

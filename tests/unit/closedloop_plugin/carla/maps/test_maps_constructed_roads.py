@@ -1,4 +1,4 @@
-"""carla.Map on constructed roads: levels, one-way roads, lane markings, signs, with values computed by hand."""
+"""The CARLA world on constructed roads: levels, one-way roads, markings, signs, with values computed by hand."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from closedloop_plugin.carla.maps.ground import CarlaGround
-from closedloop_plugin.carla.maps.lanes import CarlaLanes
-from closedloop_plugin.carla.maps.road_map import carla_road
-from closedloop_plugin.carla.maps.trace import a_star
+from closedloop_plugin.carla.maps.ground import CarlaRouteGround, TownGround
+from closedloop_plugin.carla.maps.road_map import a_star, carla_road
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import DrivingSurface
 from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.maps.towns.lanes import parse_town
+from closedloop_plugin.maps.towns.route_trace import candidates
 from lmms_eval_ad2.core.errors import Ad2Error
 
 carla = pytest.importorskip("carla")
@@ -61,6 +61,10 @@ def town(*roads: str) -> Any:
     return carla.Map("made", f"<OpenDRIVE>{header}{''.join(roads)}</OpenDRIVE>")
 
 
+def ground_of(town_map: Any) -> TownGround:
+    return TownGround(parse_town(town_map.to_opendrive().encode(), "made"))
+
+
 def build_road(town_map: Any, points: Points, folder: Path) -> RoadMap:
     return carla_road(Route("7", "made", tuple(points), "Accident", "a", (*points[0], 0.0)), town_map, folder)
 
@@ -88,12 +92,12 @@ def test_a_route_stays_on_its_level_of_a_bridge(
     assert found.facts["start_z"] == z
     assert found.path.length == pytest.approx(90.0, abs=0.01)
     assert found.path.locate(*ends[1])[1] == pytest.approx(0.0, abs=0.01)
-    heights = CarlaGround(bridge).heights(found.path, found.facts["start_z"])
+    heights = CarlaRouteGround(found).along(found.path, z)
     assert heights == pytest.approx(np.full(len(found.path.xy), z), abs=1e-6)
 
 
 def test_ground_height_and_surface_under_and_on_a_bridge() -> None:
-    ground = CarlaGround(town(*BRIDGE))
+    ground = ground_of(town(*BRIDGE))
     assert [ground.height(1.75, -1.75, near) for near in (-1.0, 1.0, 7.0, 20.0)] == pytest.approx([0, 0, 8, 8])
     north = math.pi / 2
     assert ground.surface(1.75, -1.0, north, 8.0) is DrivingSurface.LANE
@@ -109,7 +113,7 @@ def test_surfaces_across_a_road() -> None:
         + lane(-3, kind="parking", width=2.4)
         + lane(-4, kind="sidewalk")
     )
-    ground = CarlaGround(town(road(1, (0, 0, 0), right, lane(1))))
+    ground = ground_of(town(road(1, (0, 0, 0), right, lane(1))))
     across = {
         1.7: "oncoming",
         -1.7: "lane",
@@ -122,10 +126,11 @@ def test_surfaces_across_a_road() -> None:
     assert {y: ground.surface(50, y, 0.0) for y in across} == across
 
 
-def test_lanes_of_both_levels_are_near_the_crossing() -> None:
-    lanes = CarlaLanes(town(*BRIDGE))
-    assert {key[0] for key in lanes.near(1.75, -1.75)} == {1, 2}
-    assert {key[0] for key in lanes.near(40.0, -1.75)} == {1}
+def test_lanes_of_both_levels_are_candidates_at_the_crossing() -> None:
+    lanes = parse_town(town(*BRIDGE).to_opendrive().encode(), "made")
+    route = Route("7", "made", ((1.75, -1.75), (40.0, -1.75)), "Accident", "a", (1.75, -1.75, 0.0))
+    both, one = candidates(route, lanes, "made", [None, None])
+    assert [{spot.lane[0] for spot in spots} for spots in (both, one)] == [{1, 2}, {1}]
 
 
 ONE_WAY = road(1, (0, 0, 0), lane(-1))
@@ -158,7 +163,7 @@ def test_a_sparse_route_changes_lanes_if_the_marks_permit(tmp_path: Path, ends: 
 
 
 def test_a_route_can_change_to_a_lane_without_predecessor(tmp_path: Path) -> None:
-    """From 40 m on there is one more lane, which CARLA's topology lacks, because no lane leads to it."""
+    """From 40 m on there is one more lane, to which no lane leads."""
     link = '<link><{} id="-1"/></link><width'
     first = lane(-1).replace("<width", link.format("successor"))
     second = lane(-1, "both").replace("<width", link.format("predecessor")) + lane(-2)
@@ -169,9 +174,6 @@ def test_a_route_can_change_to_a_lane_without_predecessor(tmp_path: Path) -> Non
     ((a, b, side),) = found.changes
     assert (a, b, side) == (pytest.approx(30.0, abs=0.1), pytest.approx(50.3, abs=0.6), -1)
     assert found.path.length == pytest.approx(80.3, abs=0.3)
-    lanes = CarlaLanes(wider)
-    assert lanes[(1, 0, -1)].lane.length == pytest.approx(40.0, abs=0.01)
-    assert lanes[(1, 1, -1)].lane.length == pytest.approx(60.0, abs=0.01)
 
 
 def test_only_a_dense_route_crosses_a_solid_line(tmp_path: Path) -> None:

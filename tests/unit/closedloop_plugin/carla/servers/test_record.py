@@ -1,18 +1,26 @@
-"""The record of a server: command, round trip, and one clear error for invalid files."""
+"""The record of a server: command, round trip, one clear error for invalid files; its processes and ports."""
 
 from __future__ import annotations
 
 import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.carla.standin import free_ports, until
 from support.tiers import examples
 
 from closedloop_plugin.carla.servers import record
-from closedloop_plugin.carla.servers.record import COMPOSE_FILE, CarlaServerRecord
+from closedloop_plugin.carla.servers.record import CarlaServerRecord
 from lmms_eval_ad2.core.errors import Ad2Error
 
 TOKEN = "0123456789abcdef" * 2
@@ -26,7 +34,6 @@ PLAIN = CarlaServerRecord(
     since=1.5e9,
     server_version="0.9.16",
 )
-CONTAINER = CarlaServerRecord(port=2000, token=TOKEN, image="carlasim/carla:0.9.16")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -44,24 +51,10 @@ def test_the_command_of_a_binary() -> None:
     assert not any("graphicsadapter" in argument for argument in without.command)
 
 
-def test_the_command_of_a_container() -> None:
-    name = f"ad2-carla-2000-{TOKEN[:12]}"
-    assert CONTAINER.command[:6] == ["docker", "compose", "-p", name, "-f", str(COMPOSE_FILE)]
-    assert COMPOSE_FILE.is_file()
-    assert CONTAINER.environment["AD2_CARLA_GPU"] == "all"
-    second = CONTAINER.model_copy(update={"gpu": 1, "extra": ("-fps=20", "a b"), "engine": "podman"})
-    assert second.command[0] == "podman"
-    names = ("TOKEN", "IMAGE", "NAME", "PORT", "GPU", "ARGS")
-    assert [second.environment[f"AD2_CARLA_{name}"] for name in names] == [
-        TOKEN, "carlasim/carla:0.9.16", name, "2000", "1", "-fps=20 'a b'",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("entry", [PLAIN, CONTAINER])
-def test_a_written_record_is_read_back(entry: CarlaServerRecord, tmp_path: Path) -> None:
-    entry.write(tmp_path)
-    assert record.read(tmp_path, 2000) == entry
-    assert record.read_all(tmp_path) == [entry]
+def test_a_written_record_is_read_back(tmp_path: Path) -> None:
+    PLAIN.write(tmp_path)
+    assert record.read(tmp_path, 2000) == PLAIN
+    assert record.read_all(tmp_path) == [PLAIN]
     assert record.read(tmp_path, 2001) is None
 
 
@@ -76,8 +69,6 @@ def write_changed(folder: Path, **changes: Any) -> None:
         {"token": "x"},
         {"token": TOKEN + "\n"},
         {"stage": "fine"},
-        {"engine": "sh"},
-        {"image": "--all"},
         {"gpu": "0"},
         {"gpu": True},
         {"restarts": -1},
@@ -131,3 +122,72 @@ def test_files_with_other_names_are_ignored(tmp_path: Path) -> None:
     for name in ("x.json", "2000.json.bak", "99999999.json", "-1.json"):
         (tmp_path / name).write_text("no record")
     assert record.read_all(tmp_path) == []
+
+
+WAITS = "import time; print('there', flush=True); time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
+Child = subprocess.Popen[str]
+
+
+@pytest.fixture
+def spawned() -> Iterator[list[Child]]:
+    children: list[Child] = []
+    yield children
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def spawn(children: list[Child], code: str, token: str = "", *arguments: str) -> Child:
+    """Returns after the child's first line of output, when its signal handlers are installed."""
+    env = {**os.environ, **({record.TOKEN: token} if token else {})}
+    command = [sys.executable, "-S", "-c", code, *arguments]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True)
+    children.append(child)
+    assert child.stdout and child.stdout.readline()
+    return child
+
+
+@pytest.mark.integration
+def test_only_processes_with_the_token_are_ended(spawned: list[Child]) -> None:
+    token = secrets.token_hex(16)
+    server, other = spawn(spawned, WAITS, token), spawn(spawned, WAITS, secrets.token_hex(16))
+    assert record.running(token) == [server.pid]
+    assert record.end(f"{token}-supervisor") == []
+    assert record.end(token) == [server.pid]
+    assert record.running(token) == []  # a zombie does not count
+    assert server.wait() == -signal.SIGTERM and other.poll() is None
+
+
+FORKS = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-S", "-c", {STUBBORN!r}], start_new_session=bool(sys.argv[1:]))
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+@pytest.mark.parametrize("apart", [[], ["a session of its own"]])
+@pytest.mark.integration
+def test_the_children_of_a_dead_leader_are_found_and_ended(apart: list[str], spawned: list[Child]) -> None:
+    token = secrets.token_hex(16)
+    script = spawn(spawned, FORKS, token, *apart)
+    (simulator,) = until(lambda: [p for p in record.running(token) if p != script.pid])
+    script.kill()
+    script.wait()
+    assert record.running(token) == [simulator]
+    assert record.end(token, 0.3) == [simulator]  # it ignores SIGTERM
+    assert record.running(token) == []
+
+
+@pytest.mark.parametrize(
+    ("offset", "role"), [(0, "RPC"), (1, "streaming"), (2, "secondary"), (6000, "traffic manager")]
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+@pytest.mark.integration
+def test_a_port_in_use_is_reported_with_its_role(offset: int, role: str, host: str) -> None:
+    (port,) = free_ports()
+    with socket.create_server((host, port + offset)):
+        assert role in record.taken(port, record.ALL_PORTS)
+        assert bool(record.taken(port, record.SERVER_PORTS)) == (offset < 6000)
+    assert record.taken(port, record.ALL_PORTS) == ""

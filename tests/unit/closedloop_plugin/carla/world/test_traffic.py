@@ -1,4 +1,4 @@
-"""Background traffic in CARLA by the traffic manager, and the ego's contacts."""
+"""Background traffic and traffic lights in CARLA, hitting a town's object, and custom Scenic behaviours."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 
 import carla
 import pytest
-from support.carla.rig import EGO, Rig, infractions, rig_on
+from support.carla.rig import EGO, FREE, Rig, infractions, junction_route, rig_on
 
-from closedloop_plugin.carla.world.sensors import ContactResolver, EgoEventSensors
 from closedloop_plugin.carla.world.traffic import CLEAR_M, MAX_CARS, CarlaTraffic, _car_blueprints
-from closedloop_plugin.core.state import ActorKind, Control
-from closedloop_plugin.worlds.bodies.body import SimulatedBody
-from closedloop_plugin.worlds.bodies.vehicle import MotionState
+from closedloop_plugin.core.state import COAST, ActorKind, Control, SignalState
+
+pytestmark = pytest.mark.system
 
 GO = Control(throttle=0.7)
 
@@ -34,7 +33,6 @@ def rig(module_rig: Rig) -> Iterator[Rig]:
 
 
 # -- traffic -----------------------------------------------------------------------------------------------------------
-@pytest.mark.system
 def test_the_traffic_manager_is_synchronous_seeded_and_hybrid(rig: Rig) -> None:
     rig.play(EGO, seed=77, traffic=True)
     (manager,) = rig.stage.managers.values()
@@ -46,7 +44,6 @@ def test_the_traffic_manager_is_synchronous_seeded_and_hybrid(rig: Rig) -> None:
     assert manager.actor_settings  # its cars have lamps
 
 
-@pytest.mark.system
 def test_background_cars_start_off_the_route_away_from_the_ego_and_drive(rig: Rig) -> None:
     truth = rig.play(EGO, traffic=True)
     cars = [a for a in truth.actors if a.role == "background"]
@@ -59,7 +56,6 @@ def test_background_cars_start_off_the_route_away_from_the_ego_and_drive(rig: Ri
     assert max(a.speed for a in later.actors) > 2
 
 
-@pytest.mark.system
 def test_traffic_depends_on_the_seed_and_is_off_by_default(rig: Rig) -> None:
     def places(seed: int) -> list[tuple[float, float]]:
         return [(a.x, a.y) for a in rig.play(EGO, seed=seed, traffic=True).actors]
@@ -68,7 +64,6 @@ def test_traffic_depends_on_the_seed_and_is_off_by_default(rig: Rig) -> None:
     assert rig.play(EGO).actors == ()
 
 
-@pytest.mark.system
 def test_background_cars_are_selected_by_blueprint_attributes(rig: Rig) -> None:
     rig.play(EGO)
     library = rig.simulation.blueprintLib
@@ -104,7 +99,6 @@ def test_background_cars_are_selected_by_blueprint_attributes(rig: Rig) -> None:
     assert [b.id for b in _car_blueprints(Fake(filter=lambda pattern: blueprints))] == ["a", "b"]
 
 
-@pytest.mark.system
 def test_the_speed_of_far_cars_is_computed_from_their_motion(rig: Rig) -> None:
     """Hybrid physics moves far cars without physics: their velocity reads zero."""
     rig.play(EGO, traffic=True)
@@ -131,53 +125,7 @@ def test_the_speed_of_far_cars_is_computed_from_their_motion(rig: Rig) -> None:
     assert traffic.bodies[1].gone  # removed by the server
 
 
-# -- contacts ----------------------------------------------------------------------------------------------------------
-def hit(kind: str, number: int = 0) -> tuple[Any, float]:
-    return Fake(id=number, type_id=kind, attributes={}), 900.0
-
-
-def test_town_objects_are_distinguished_by_place_and_kerbs_are_ignored() -> None:
-    contacts, ego = ContactResolver(), SimulatedBody("ego", ActorKind.CAR, MotionState(0.0, 0.0, 0.0), 4.6, 1.9, 1.5)
-
-    def names(*hits: tuple[Any, float]) -> list[str]:
-        return [c.actor for c in contacts.resolve(hits, {}, ego)]
-
-    pole, kerb, ghost = hit("static.pole"), hit("static.sidewalk"), hit("sensor.unknown")
-    assert names(pole, kerb, ghost) == ["static.pole-0.0"]
-    assert names(hit("static.wall"), hit("traffic.traffic_light", 31)) == [
-        "static.wall-0.1",
-        "traffic.traffic_light-31",
-    ]
-    ego.motion.x = 4.0
-    assert names(pole) == ["static.pole-0.0"]
-    ego.motion.x = 30.0
-    assert names(pole) == ["static.pole-0.2"]
-
-
-def test_contacts_with_our_actors_have_their_names_and_mark_walkers_as_hit() -> None:
-    ego = SimulatedBody("ego", ActorKind.CAR, MotionState(0.0, 0.0, 0.0), 4.6, 1.9, 1.5)
-    child = SimulatedBody("s1", ActorKind.CHILD, MotionState(3.0, 0.0, 0.0), 0.4, 0.4, 1.2)
-    parked = SimulatedBody("s2", ActorKind.CAR, MotionState(3.0, 0.0, 0.0), 4.6, 1.9, 1.5)
-    found = ContactResolver().resolve([hit("walker.x", 5), hit("vehicle.y", 6)], {5: child, 6: parked}, ego)
-    assert [(c.actor, c.kind) for c in found] == [("s1", ActorKind.CHILD), ("s2", ActorKind.CAR)]
-    assert child.was_hit
-    assert not parked.was_hit
-
-
-def test_the_hardest_hit_per_actor_and_tick_counts_and_removed_actors_are_ignored() -> None:
-    event_sensors = EgoEventSensors.__new__(EgoEventSensors)
-    from collections import deque
-
-    def event(other: Any, push: float) -> Any:
-        return Fake(other_actor=other, normal_impulse=carla.Vector3D(push, 0.0, 0.0))
-
-    pole, wall = hit("static.pole")[0], hit("static.wall")[0]
-    event_sensors._hits = deque([event(pole, 3.0), event(pole, 9.0), event(wall, 1.0), event(None, 5.0)])
-    assert [(o.type_id, i) for o, i in event_sensors.collisions()] == [("static.pole", 9.0), ("static.wall", 1.0)]
-    assert event_sensors.collisions() == []
-
-
-@pytest.mark.system
+# -- contacts ---------------------------------------------------------------------------------------------------------
 def test_hitting_a_town_object_is_a_collision_with_the_layout(rig: Rig) -> None:
     rig.play(EGO)
     world, (x, y, yaw) = rig.simulation.world, rig.world.road.path.pose(15.0)
@@ -190,3 +138,93 @@ def test_hitting_a_town_object_is_a_collision_with_the_layout(rig: Rig) -> None:
     assert contact.kind == ActorKind.BLOCKER
     assert infractions(rig, seen) == {"collisions_layout"}
     container.destroy()
+
+
+# -- lights ------------------------------------------------------------------------------------------------------------
+def states(rig: Rig) -> dict[str, Any]:
+    return {name: lamp.state for name, lamp in rig.stage.lights.lamps.items()}
+
+
+def test_lights_of_the_map_follow_our_cycle_others_are_frozen_and_all_resume_afterwards(rig: Rig) -> None:
+    rig.play(EGO, seed=5)
+    lines = {line.id for line in rig.world.road.stop_lines if line.control == "signal"}
+    assert lines
+    names = {
+        SignalState.RED: carla.TrafficLightState.Red,
+        SignalState.YELLOW: carla.TrafficLightState.Yellow,
+        SignalState.GREEN: carla.TrafficLightState.Green,
+    }
+    first, cycle = states(rig), []
+    for _ in range(400):
+        (truth,) = rig.ticks(1)
+        now = states(rig)
+        assert all(now[line] == names[truth.signals[line]] for line in lines)
+        assert all(now[name] == first[name] for name in now if name not in lines)
+        cycle.append(dict(truth.signals))
+    assert len({str(c) for c in cycle}) > 1
+    rig.play(EGO, seed=5)
+    assert [dict(t.signals) for t in rig.ticks(400)] == cycle
+    rig.clear()
+    assert not any(lamp.group.frozen for lamp in rig.stage.lights.lamps.values())
+
+
+def test_a_light_set_by_scenic_is_shown_and_reported_to_the_referee(rig: Rig) -> None:
+    behaviour = """behavior Sets():
+    ours = {l.id for l in stage.road.stop_lines if l.control == "signal"}
+    signal = [s for i in network.intersections for s in i.signals if str(s.openDriveID) in ours][0]
+    stage.event(str(signal.openDriveID))
+    setTrafficLightStatus(signal, "yellow")
+    while True:
+        wait
+"""
+    other = f"new Car at stage.spot(20, 3), facing stage.heading(20), {FREE}, with behavior Sets()\n"
+    rig.play(behaviour + EGO + other)
+    seen = rig.ticks(300)
+    line = seen[-1].events[0][1]
+    for truth in seen[2:]:
+        assert truth.signals[line] == SignalState.YELLOW  # the signals that the referee reads
+    assert states(rig)[line] == carla.TrafficLightState.Yellow
+
+
+@pytest.mark.parametrize("town", ["Town02", "Town10HD"])
+@pytest.mark.parametrize(("held", "found"), [(SignalState.RED, {"red_light"}), (SignalState.GREEN, set())])
+def test_running_a_red_light_of_a_real_town_is_an_infraction(
+    rig: Rig, data_dir: Path, town: str, held: SignalState, found: set[str]
+) -> None:
+    original, rig.route = rig.route, junction_route(town, data_dir / "opendrive")
+    try:
+        first = rig.play(EGO)
+        stage, road = rig.simulation.context.stage, rig.world.road
+        assert any(line.on_route and line.control == "signal" for line in road.stop_lines)
+        stage.hold_signals(held)
+        seen = [first, *rig.ticks(61), *rig.ticks(110, GO)]  # 3 s of yellow come first
+        assert road.path.locate(seen[-1].ego.x, seen[-1].ego.y)[0] > 40
+        assert infractions(rig, seen) == found
+    finally:
+        rig.route = original
+
+
+# -- custom behaviours -------------------------------------------------------------------------------------------------
+def test_a_car_follows_its_lane(rig: Rig) -> None:
+    rig.play(EGO + "new Car at stage.spot(30), facing stage.heading(30), with behavior FollowLaneBehavior(6)\n")
+    (car,) = rig.ticks(120, COAST)[-1].actors
+    s, d = rig.world.road.path.locate(car.x, car.y)
+    assert s > 40
+    assert abs(d) < 1.0
+
+
+def test_a_car_drives_on_carla_s_autopilot(rig: Rig) -> None:
+    rig.play(EGO + "new Car at stage.spot(30), facing stage.heading(30), with behavior AutopilotBehavior(speed=5)\n")
+    (car,) = rig.ticks(100)[-1].actors
+    assert car.speed == pytest.approx(5.0, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    "behaviour", ["WalkBehavior(1.2)", "WalkForwardBehavior(1.2)", "CrossingBehavior(ego, 1.2, 100)"]
+)
+def test_a_walker_walks_with_scenic_s_behaviours(rig: Rig, behaviour: str) -> None:
+    walker = f"new Pedestrian at stage.spot(30, -6), facing stage.heading(30), {FREE}, with behavior {behaviour}\n"
+    (first,) = rig.play(EGO + walker).actors
+    seen = rig.ticks(40)
+    (last,) = seen[-1].actors
+    assert math.dist((first.x, first.y), (last.x, last.y)) > 1.0

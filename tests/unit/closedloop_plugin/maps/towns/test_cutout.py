@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from closedloop_plugin.carla.maps.lanes import CarlaLanes
 from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.maps.towns.cutout import cut_out
 from closedloop_plugin.maps.towns.lanes import read_town
@@ -113,20 +112,6 @@ def test_links_to_removed_lanes_are_dropped(towns: dict[str, bytes], tmp_path: P
         assert lane.after == [k for k in town.lanes[key].after if k in part.lanes]
         removed += len(town.lanes[key].after) - len(lane.after)
     assert removed
-
-
-@pytest.mark.parametrize("town", TOWNS)
-def test_carla_finds_only_connections_of_the_complete_town(
-    towns: dict[str, bytes], routes: list[Route], town: str
-) -> None:
-    """CARLA connects a road without a link to road 0, if that exists, unless its lanes have no link either."""
-    carla = pytest.importorskip("carla")
-    all_ = CarlaLanes(carla.Map(town, towns[town].decode()))
-    for route in [r for r in routes if r.town == town]:
-        part = CarlaLanes(carla.Map(town, cut_out(towns[town], np.array(route.points), 20.0).decode()))
-        assert set(part.entries) < set(all_.entries)
-        for key in part.entries:
-            assert set(part.after[key]) == set(all_.after[key]) & set(part.entries), (route.id, key)
 
 
 def test_a_cutout_larger_than_the_town_is_the_complete_town(towns: dict[str, bytes]) -> None:
