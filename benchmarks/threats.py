@@ -1,7 +1,6 @@
-"""Failures found per 50 runs by the cross-entropy sampler, compared with uniform sampling.
+"""Failures found per 50 runs by the sampler gp, compared with uniform sampling.
 
     python benchmarks/threats.py [--out DIR] [--seeds 5] [--budget 50] [--workers 2] [--case NAME] [--samplers S,S]
-    python benchmarks/threats.py --tune        settings of the cross-entropy sampler, on synthetic functions
 
 One scenario, a pedestrian who steps in front of the car. The baselines fail in about a quarter of its range:
 
@@ -19,7 +18,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,10 +29,7 @@ from closedloop_plugin.runner.latency import LatencyModel
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.scenarios.suites.lookup import suite
-from closedloop_plugin.threats.search import samplers
-from closedloop_plugin.threats.search.search import ThreatSearchConfig, search, with_expert
-from closedloop_plugin.threats.search.trial import SearchTrial
-from closedloop_plugin.worlds.base import ParameterDomain
+from closedloop_plugin.threats.search.search import SearchTrial, ThreatSearchConfig, search, with_expert
 from lmms_eval_ad2.storage.files import file_sha256
 
 STEPS_OUT = '''"""Somebody steps into the car's way, sooner or later, here or there, hesitates, and goes on."""
@@ -174,44 +169,14 @@ def _ratio(ours: Sequence[int], theirs: Sequence[int]) -> str:
     return f"{sum(ours) / sum(theirs):.2f} ({low:.2f} to {high:.2f})"
 
 
-def tune(runs: int = 50, tries: int = 20) -> None:
-    """Failures per `runs` for several settings, where a box of 5 or 10 % of a space of 2 to 4 dimensions fails."""
-    kept = samplers.BUCKETS, samplers.ALPHA, samplers.ELITE
-    for buckets, alpha, elite in (kept, (5, 0.7, 0.2), (8, 0.7, 0.2), (6, 0.8, 0.2), (6, 0.9, 0.2), (6, 0.7, 0.4)):
-        samplers.BUCKETS, samplers.ALPHA, samplers.ELITE = buckets, alpha, elite
-        counts = [
-            statistics.mean(_corner(dims, of, share, seed, runs) for seed in range(tries))
-            for dims, of, share in ((2, 2, 0.1), (2, 4, 0.1), (3, 3, 0.05))
-        ]
-        print(f"buckets {buckets}, alpha {alpha}, elite {elite}: " + ", ".join(f"{c:.1f}" for c in counts), flush=True)
-    samplers.BUCKETS, samplers.ALPHA, samplers.ELITE = kept
-
-
-def _corner(dims: int, of: int, share: float, seed: int, runs: int) -> int:
-    """Failures found if a box fails: `share` of the space, bounded in `dims` of `of` dimensions, placed by `seed`."""
-    side = share ** (1 / dims)
-    low = np.random.default_rng(seed).uniform(0, 1 - side, dims)
-    sampler = samplers.ParameterSampler("ce", {f"p{i}": ParameterDomain(0.0, 1.0) for i in range(of)}, seed)
-    found = 0
-    for _ in range(runs):
-        x = np.array(list(sampler.next().values()))[:dims]
-        distance = np.maximum(np.maximum(low - x, x - low - side), 0.0)
-        failed = not distance.any()
-        found += failed
-        sampler.tell(-0.5 if failed else min(float(np.linalg.norm(distance)) + 0.02, 1.0))
-    return found
-
-
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--out", type=Path, default=Path("runs/threats"))
     for name, default in (("--seeds", 5), ("--budget", 50), ("--workers", 2)):
         p.add_argument(name, type=int, default=default)
     p.add_argument("--case", choices=tuple(CASES))
-    p.add_argument("--samplers", default="random,ce")
-    p.add_argument("--tune", action="store_true")
-    args: Any = p.parse_args()
-    tune() if args.tune else compare(args)
+    p.add_argument("--samplers", default="random,gp")
+    compare(p.parse_args())
     return 0
 
 

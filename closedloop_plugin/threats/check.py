@@ -12,15 +12,19 @@ If a program or its route changes, its records are first removed from OUT/episod
 programs.json gets the new sha256, then it is driven. A record therefore always belongs to the stored sha256, even after
 a kill; the records of other scenarios remain. Other arguments (seed, judge, world ...) are rejected, as in every run
 folder.
+
+Draws of a scenario are numbered from 0, by their seeds. Draws up to the first survived one, the played draw, are tries;
+those behind it are the other draws. Only these enter the share: the tries end with a survived draw by construction.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -34,22 +38,100 @@ from closedloop_plugin.driver.agents.make import BUILT_IN, cameras_of, make_agen
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.run import DriveRun, run
+from closedloop_plugin.runner.run import run
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
-from closedloop_plugin.scenarios.suites.json_objects import json_object
+from closedloop_plugin.scenarios.suites.played_draws import json_object
 from closedloop_plugin.scenarios.suites.programs import index_of, named_programs, route_of, routes_for, sha_of
-from closedloop_plugin.threats.draws import DrawPlan, DrivenDraws
-from closedloop_plugin.threats.sight import hidden_act
+from closedloop_plugin.threats.snapshot import hidden_act
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
-from closedloop_plugin.threats.verdict_files import write_verdicts as write_verdicts
-from closedloop_plugin.threats.verdicts import draw_of, not_compiled
+from closedloop_plugin.threats.verdicts import ScenarioDraw, draw_of, verdict_of
+from closedloop_plugin.threats.verdicts import write_verdicts as write_verdicts
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.scoring.metrics.intervals import FRACTION, mean_interval
 from lmms_eval_ad2.storage.files import atomic_write, file_sha256
 from lmms_eval_ad2.storage.lock import lock_folder
+
+
+@dataclass(frozen=True)
+class DrawPlan:
+    """Draws of each scenario: at most `tries` until one is survived, then `others`, of which `share` must be."""
+
+    tries: int = 4
+    others: int = 3
+    share: Fraction = Fraction(2, 3)
+
+    @property
+    def needed(self) -> int:
+        """Number of the other draws that must be survived."""
+        return math.ceil(self.share * self.others)
+
+
+def share_of(text: str) -> Fraction:
+    """A share from 0 to 1, given as 2/3 or 0.6. Raises Ad2Error."""
+    try:
+        found = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(-1)
+    if not 0 <= found <= 1:
+        raise Ad2Error(f"--share {text}: expected a share from 0 to 1, as in 2/3 or 0.6")
+    return found
+
+
+@dataclass(frozen=True)
+class DrivenDraws:
+    """The draws of one scenario so far, by number."""
+
+    plan: DrawPlan
+    draws: dict[int, ScenarioDraw] = field(default_factory=dict)
+
+    @property
+    def played(self) -> int | None:
+        """Number of the played draw."""
+        return next((k for k in sorted(self.draws) if self.draws[k].survived), None)
+
+    def missing(self) -> list[int]:
+        """The draws to drive next: another try, or all others behind the survived one."""
+        played = self.played
+        if played is not None:
+            return [k for k in self._behind(played) if k not in self.draws]
+        worth = all(d.compiles and d.scored for d in self.draws.values())
+        return [len(self.draws)] if worth and len(self.draws) < self.plan.tries else []
+
+    def verdict(self, judge: str) -> ScenarioVerdict:
+        played = self.played
+        if played is None:
+            return verdict_of([self.draws[k] for k in sorted(self.draws)], judge)
+        tried, others = range(played + 1), self._behind(played)
+        return verdict_of([self.draws[k] for k in tried], judge, [self.draws[k] for k in others], self.plan.needed)
+
+    def _behind(self, played: int) -> range:
+        return range(played + 1, played + 1 + self.plan.others)
+
+
+@dataclass(frozen=True)
+class SurvivedShare:
+    """Share of the other draws that the judge survives, over scenarios. `interval`: 95 %, draws clustered by scenario;
+    None for fewer than two scenarios, or without a draw."""
+
+    survived: int
+    draws: int
+    scenarios: int
+    interval: tuple[float, float] | None
+
+
+def survived_share(verdicts: Iterable[ScenarioVerdict]) -> SurvivedShare:
+    counts = [(v.others_survived, v.others) for v in verdicts if v.others]
+    values = [float(k < good) for good, n in counts for k in range(n)]
+    names = [i for i, (_, n) in enumerate(counts) for _ in range(n)]
+    found = mean_interval(values, clusters=names, bounds=FRACTION) if values else None
+    return SurvivedShare(
+        sum(good for good, _ in counts), len(values), len(counts), (found.low, found.high) if found else None
+    )
+
 
 SUITE = "check"  # name in the records
 SHAS = "programs.json"
@@ -123,93 +205,65 @@ def check(
     """
     if judge not in BUILT_IN:
         raise Ad2Error(f"--agent {judge}: a judge drives by itself; known: {', '.join(BUILT_IN)}")
-    shas = {p.name: _digest(p, towns or {}, map) for p in programs if not p.problem}
-    limits = PoolLimits(workers, retries=1)  # a program that hangs would hang again
-    runner = _DrawRunner(
-        out=out, world=world, judge=judge, seed=seed, profile=profile, towns=towns or {}, map=map, alone=alone,
-        limits=limits, engine=engine or LocalEngine(), retry_failed=retry_failed, quiet=quiet,
+    towns = towns or {}
+    shas = {p.name: _digest(p, towns, map) for p in programs if not p.problem}
+    config = RunConfig(
+        out, world, profile, seed=seed, track=TRACK, engine=engine or LocalEngine(), retry_failed=retry_failed,
+        quiet=quiet, limits=PoolLimits(workers, retries=1),  # a program that hangs would hang again
     )  # fmt: skip
     with lock_folder(out):
         names = _forget_changed(out, shas)
-    driven = runner.drive_all({p.name: p for p in programs if not p.problem}, DrawPlan(tries, others, share), names)
-    _check_unchanged(programs, shas, towns or {}, map)
-    return {p.name: not_compiled(p.problem) if p.problem else driven[p.name].verdict(judge) for p in programs}
+    found = {p.name: DrivenDraws(DrawPlan(tries, others, share)) for p in programs if not p.problem}
+    by_name = {p.name: p for p in programs}
+    while tasks := [(k, name) for name, one in found.items() for k in one.missing()]:
+        again = sum(bool(one.draws) and one.played is None for one in found.values())
+        if again and not quiet:
+            print(f"{again} scenarios are not survived yet", flush=True)
+        # By number, so that an interrupted check has complete passes of the folder.
+        draws = [(by_name[name], k) for k, name in sorted(tasks, key=lambda task: task[0])]
+        for record in _drive(config, judge, draws, names, towns, map, alone):
+            draw = draw_of(record, out, by_name[record.route_id].spec)
+            found[record.route_id].draws[record.repetition] = draw
+    _check_unchanged(programs, shas, towns, map)
+    return {
+        p.name: ScenarioVerdict(passed=False, reason=p.problem) if p.problem else found[p.name].verdict(judge)
+        for p in programs
+    }
 
 
-@dataclass(frozen=True, kw_only=True)
-class _DrawRunner:
-    """Drives draws of programs."""
-
-    out: Path
-    world: FactoryRecipe
-    judge: str
-    seed: int
-    profile: Profile
-    towns: Mapping[str, Path]
-    map: Path | None
-    alone: bool
-    limits: PoolLimits
-    engine: WorldEngine
-    retry_failed: bool
-    quiet: bool
-
-    def drive_all(
-        self, programs: Mapping[str, ScenarioProgram], plan: DrawPlan, names: Sequence[str]
-    ) -> dict[str, DrivenDraws]:
-        """All draws of the plan, by program. `names`: of all programs of the folder."""
-        found = {name: DrivenDraws(plan) for name in programs}
-        while tasks := [(k, name) for name, one in found.items() for k in one.missing()]:
-            again = sum(bool(one.draws) and one.played is None for one in found.values())
-            if again and not self.quiet:
-                print(f"{again} scenarios are not survived yet", flush=True)
-            # By number, so that an interrupted check has complete passes of the folder.
-            in_order = [(programs[name], k) for k, name in sorted(tasks, key=lambda task: task[0])]
-            for record in self.drive(in_order, names):
-                draw = draw_of(record, self.out, programs[record.route_id].spec)
-                found[record.route_id].draws[record.repetition] = draw
-        return found
-
-    def drive(self, draws: Sequence[tuple[ScenarioProgram, int]], names: Sequence[str]) -> list[EpisodeRecord]:
-        """The records of these draws: (program, number)."""
-        camera = _camera(self.profile)
-        hidden = {program.name: act for program, _ in draws if (act := hidden_act(program.spec))}
-        settings = {"folder": self.out / "moments", "camera": camera.name, "hidden": hidden}
-        recorders = (FactoryRecipe(MOMENT, settings),)
-        agent = make_agent(self.judge)
-        driver = DriverSetup(
-            agent, agent_recipe=FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", {"spec": self.judge})
-        )
-        config = RunConfig(
-            self.out, self.world, self.profile, seed=self.seed, track=TRACK, recorders=recorders, limits=self.limits,
-            engine=self.engine, retry_failed=self.retry_failed, quiet=self.quiet,
-        )  # fmt: skip
-        assembled = assemble(config, RouteSelection(SUITE, "see programs.json", list(names)), driver)
-        draw: DriveRun = replace(
-            assembled,
-            # The sha256 of each program and its map is in programs.json: a suite may grow between two starts.
-            identity={**assembled.identity, "alone": self.alone, "towns_sha256": {}, "map_sha256": None},
-            selection={
-                **assembled.selection,
-                "asked": list(dict.fromkeys(p.name for p, _ in draws)),
-                "repetitions": 1 + max(k for _, k in draws),
-            },
-            tasks=[self._task(p, k, (camera,)) for p, k in draws],
-        )
-        return run(draw, None, None)
-
-    def _task(self, program: ScenarioProgram, k: int, cameras: tuple[Camera, ...]) -> EpisodeTask:
+def _drive(
+    config: RunConfig, judge: str, draws: Sequence[tuple[ScenarioProgram, int]], names: Sequence[str],
+    towns: Mapping[str, Path], map: Path | None, alone: bool,
+) -> list[EpisodeRecord]:  # fmt: skip
+    """The records of these draws: (program, number). `names`: of all programs of the folder."""
+    profile, camera = config.profile, _camera(config.profile)
+    hidden = {program.name: act for program, _ in draws if (act := hidden_act(program.spec))}
+    settings = {"folder": config.folder / "moments", "camera": camera.name, "hidden": hidden}
+    recipe = FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", {"spec": judge})
+    assembled = assemble(
+        replace(config, recorders=(FactoryRecipe(MOMENT, settings),)),
+        RouteSelection(SUITE, "see programs.json", list(names)),
+        DriverSetup(make_agent(judge), agent_recipe=recipe),
+    )
+    tasks = []
+    for program, k in draws:
         route = program.route
         setup = EpisodeSetup(
             route=route,
-            seed=episode_seed(self.seed, program.name, k),
-            cameras=cameras,
-            timestep=1.0 / self.profile.hz,
+            seed=episode_seed(config.seed, program.name, k),
+            cameras=(camera,),
+            timestep=1.0 / profile.hz,
             program=program.file.absolute(),
-            alone=self.alone,
-            town=self.towns.get(route.town) if route else self.map,
-            max_ticks=self.profile.max_ticks,
+            alone=alone,
+            town=towns.get(route.town) if route else map,
+            max_ticks=profile.max_ticks,
         )
-        return EpisodeTask(SUITE, program.name, k, setup, one_of_many=True)
+        tasks.append(EpisodeTask(SUITE, program.name, k, setup, one_of_many=True))
+    # The sha256 of each program and its map is in programs.json: a suite may grow between two starts.
+    identity = {**assembled.identity, "alone": alone, "towns_sha256": {}, "map_sha256": None}
+    asked = {"asked": list(dict.fromkeys(p.name for p, _ in draws)), "repetitions": 1 + max(k for _, k in draws)}
+    selection = {**assembled.selection, **asked}
+    return run(replace(assembled, identity=identity, selection=selection, tasks=tasks), None, None)
 
 
 def _camera(profile: Profile) -> Camera:

@@ -14,8 +14,7 @@ from closedloop_plugin.threats.base import Fuser, Interviewee
 from closedloop_plugin.threats.fuser.model import ModelFuser
 from closedloop_plugin.threats.fuser.rules import RulesFuser
 from closedloop_plugin.threats.fuser.uniform import UniformFuser
-from closedloop_plugin.threats.interviewees.model import ModelInterviewee
-from closedloop_plugin.threats.interviewees.observed import ObservedInterviewee
+from closedloop_plugin.threats.interview import ModelInterviewee, ObservedInterviewee
 from lmms_eval_ad2.core.errors import Ad2Error
 
 WITHOUT_MODEL: Mapping[str, Callable[[], Fuser]] = {"rules": RulesFuser, "uniform": UniformFuser}

@@ -14,9 +14,9 @@ from closedloop_plugin.scenarios.suites.programs import index_of
 from closedloop_plugin.scoring.failure_cause import FailureCause
 from closedloop_plugin.threats.base import Fuser, Interviewee
 from closedloop_plugin.threats.folder import ThreatFolder, valid_names
-from closedloop_plugin.threats.generation_config import ThreatGenerationConfig as ThreatGenerationConfig
-from closedloop_plugin.threats.interview import DrivenRoute, interview
+from closedloop_plugin.threats.interview import interview
 from closedloop_plugin.threats.rounds import GenerationRounds, failed_rounds
+from closedloop_plugin.threats.rounds import ThreatGenerationConfig as ThreatGenerationConfig
 from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.transcript import ThreatTranscript
 from lmms_eval_ad2.core.errors import Ad2Error
@@ -87,9 +87,8 @@ def _interviews(job: ThreatGenerationConfig, folder: ThreatFolder, interviewee: 
         print(f"{done} of {len(job.routes)} routes already have an interview; {len(missing)} missing", flush=True)
     if not missing:
         return {}
-    logs, failed = job.drives().standard(missing, job.moments, job.frames, job.cameras)
-    driven = [DrivenRoute(route, log) for route, log in logs.items()]
-    silent = interview(routes=driven, interviewee=interviewee, folder=job.folder, keep=folder.keep, quiet=job.quiet)
+    logs, failed = job.standard(missing, job.moments, job.frames, job.cameras)
+    silent = interview(logs=logs, interviewee=interviewee, folder=job.folder, keep=folder.keep, quiet=job.quiet)
     return {**failed, **silent}
 
 

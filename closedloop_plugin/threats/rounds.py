@@ -10,17 +10,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
+from closedloop_plugin.core.camera import Camera
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.runner.task import episode_seed
-from closedloop_plugin.threats.base import Fuser, ThreatRequest
-from closedloop_plugin.threats.check import ScenarioProgram, check, write_verdicts
-from closedloop_plugin.threats.driven.target import PlayedScenario
+from closedloop_plugin.threats.base import Fuser, Interviewee, ThreatRequest
+from closedloop_plugin.threats.check import DrawPlan, ScenarioProgram, check, write_verdicts
+from closedloop_plugin.threats.driven.target import PlayedScenario, TargetDrives
 from closedloop_plugin.threats.folder import ThreatFolder, failed_technically
-from closedloop_plugin.threats.generation_config import ThreatGenerationConfig
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatAttempt, ThreatTranscript
-from closedloop_plugin.threats.verdict_files import read_verdicts
+from closedloop_plugin.threats.verdicts import read_verdicts
+from lmms_eval_ad2.storage.code_state import code_identity
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreatGenerationConfig(TargetDrives):
+    """Options of a generation, in addition to those of the target's drives.
+
+    `routes`: those requested of the suite; `base_file`: the suite's route file, if any; `cameras`: of the interview's
+    frames.
+    """
+
+    routes: Sequence[Route]
+    cameras: Sequence[Camera]
+    base_file: Path | None = None
+    moments: int = 3
+    frames: int = 3  # at each moment, 1 s apart
+    reflect: int = 2  # maximum number of rounds that the target drives; 0: none, and one round of scenarios
+    attempts: int = 6  # maximum number of scenarios generated for one route and round
+    tries: int = 2  # maximum number of draws of each that the judge drives
+    others: int = DrawPlan.others  # number of other draws of each that the judge drives
+    share: Fraction = DrawPlan.share  # of these, to be survived
+    checked: bool = True
+    prompts_sha256: str = ""
+
+    def identity(self, interviewee: Interviewee, fuser: Fuser) -> dict[str, Any]:
+        """Facts that must be equal at every start in one folder.
+
+        The set of requested routes and the numbers of rounds, attempts and draws may grow: what is stored stays.
+        """
+        latency = self.rules.latency
+        return {
+            "base": self.suite.name,
+            "base_sha256": self.suite.sha256,
+            "agent": interviewee.describe(),
+            "driver": self.driver.agent.describe(),
+            "interpreter": self.driver.interpreter.describe() if self.driver.interpreter else None,
+            "policy": self.rules.policy,
+            "decision_hz": self.rules.decision_hz,
+            "latency": {"label": latency.label, "values": list(latency.values)},
+            "fuser": fuser.describe(),
+            "seed": self.seed,
+            "moments": self.moments,
+            "frames": self.frames,
+            "cameras": [camera.sized_name for camera in self.cameras],
+            "world": self.world.target,
+            "towns": sorted(self.towns),
+            "profile": self.profile.name,
+            "prompts_sha256": self.prompts_sha256,
+            "alone": self.alone,
+            **code_identity(),
+        }
+
 
 BATCH = 32  # maximum number of requests per call of the fuser; a kill loses at most one batch
 ROUND_SEEDS = 1000  # distance of the seeds of two rounds: more than attempts in one
@@ -149,7 +205,7 @@ class GenerationRounds:
                 scenarios.append(PlayedScenario(known[route], program, made.verdict.drawn, made.verdict.draw_seed))
         if not scenarios:
             return
-        logs, unscored = self.job.drives().round(number, scenarios)
+        logs, unscored = self.job.round(number, scenarios)
         self.unscored |= unscored
         for route, log in logs.items():
             made = self.transcripts[route].newest

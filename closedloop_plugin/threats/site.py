@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict
 from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS
 from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.threats.pairs import apart
 from closedloop_plugin.threats.spec import (
     AHEAD,
     AdversaryBehaviour,
@@ -25,6 +24,7 @@ from closedloop_plugin.threats.spec import (
     ThreatActor,
     ThreatSpec,
 )
+from closedloop_plugin.threats.words import apart
 
 RUN_UP_M = 12.0  # route before the first possible place: the ego must be moving there
 RUN_OUT_M = 10.0  # route behind the last possible place

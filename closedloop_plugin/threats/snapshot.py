@@ -1,11 +1,13 @@
 """Recorder of one snapshot per episode for the gallery, taken just after the scenario acts.
 
     <folder>/<route>_rep<k>.jpg    a frame of the front camera, rendered only for this purpose
-    <folder>/<route>_rep<k>.json   {"format": 1, "time_s", "of": "act" | "end", "ego": {...}, "actors": [{...}],
-                                    "route": [[x, y], ...]}: kind, x, y, yaw, length, width, role of each body; "sight":
-                                    {"act_s", "first": {id: s}} of programs that may hide an actor, see sight.py
+    <folder>/<route>_rep<k>.json   {"time_s", "of": "act" | "end"}, and "sight": {"act_s", "first": {id: s}} of programs
+                                    that may hide an actor, see SightBeforeAct
 
-Map frame, metres, radians, seconds. If nothing acts, it shows the last tick. Both files are written atomically.
+If nothing acts, it shows the last tick. Both files are written atomically.
+
+An actor that something hides is a threat to a driver's attention only if the pictures do not show it before it acts.
+What counts as shown: core/visibility.py. Only worlds that measure their pictures (the embedded one) can tell.
 """
 
 from __future__ import annotations
@@ -19,21 +21,82 @@ from typing import Any
 
 from PIL import Image
 
-from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import Actor
+from closedloop_plugin.core.state import STATIC
 from closedloop_plugin.runner.episode import EpisodeTick
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.threats.sight import SightBeforeAct
+from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.verdicts import is_scenario_actor
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes
 
-FORMAT = 1
+INTERVAL_S = 0.5  # between measured pictures
+NEAR_M = 80.0  # of the ego: farther bodies have too few pixels in a picture of the check
+
+
+def hidden_act(spec: ThreatSpec | None) -> str | None:
+    """The event with which the hidden actor of a spec acts; None if it has none. "act" of a program without a spec,
+    whose actors may be hidden or not."""
+    if spec is None:
+        return "act"
+    number = next((n for n, actor in enumerate(spec.actors, 1) if actor.occluder.value != "none"), None)
+    if number is None:
+        return None
+    return f"act {number}" if spec.further else "act"
+
+
+class SightBeforeAct:
+    """Call once per tick. `first`: when each moving actor was first shown, by id; None if the world cannot measure it.
+
+    `act`: the event that ends the measurement.
+    """
+
+    def __init__(self, camera: str, act: str) -> None:
+        self.camera, self.act = camera, act
+        self.first: dict[str, float] | None = {}
+        self.act_s: float | None = None
+        self._next_s = 0.0
+
+    def __call__(self, tick: EpisodeTick) -> None:
+        truth = tick.truth
+        if self.first is None or self.act_s is not None:
+            return
+        self.act_s = next((time_s for time_s, name in truth.events if name == self.act), None)
+        if self.act_s is not None or truth.time_s < self._next_s - 1e-6:
+            return
+        self._next_s = truth.time_s + INTERVAL_S
+        ego = truth.ego
+        near = [
+            actor.id
+            for actor in truth.actors
+            if is_scenario_actor(actor.id, actor.role)
+            and actor.kind not in STATIC
+            and actor.id not in self.first
+            and math.hypot(actor.x - ego.x, actor.y - ego.y) <= NEAR_M
+        ]
+        if near:
+            self._measure(tick, near)
+
+    def _measure(self, tick: EpisodeTick, near: list[str]) -> None:
+        assert self.first is not None
+        try:
+            extents = None if tick.visible is None else tick.visible(self.camera)
+        except (Ad2Error, WorldError):  # a failed world; the record has the reason
+            extents = None
+        if extents is None:
+            self.first = None
+            return
+        self.first |= {name: tick.truth.time_s for name in near if name in extents and extents[name].shown}
+
+    def to_json(self) -> Mapping[str, object] | None:
+        """{"act_s": ..., "first": {id: s}}; None if it was not measured, or the actor did not act."""
+        if self.first is None or self.act_s is None:
+            return None
+        return {"act_s": round(self.act_s, 3), "first": {name: round(s, 3) for name, s in self.first.items()}}
+
+
 AFTER_S = 0.3  # delay after "act", so that the actor has begun to move
-RADIUS_M = 60.0  # of the area recorded for the top view
-STEP_M = 2.0  # distance of route points
 QUALITY = 85
 
 
@@ -77,45 +140,11 @@ class SnapshotRecorder:
         return self.folder / f"{self.task.key}.jpg", self.folder / f"{self.task.key}.json"
 
     def _keep(self, tick: EpisodeTick, of: str) -> None:
-        self._kept = {"format": FORMAT, "of": of, **self._scene(tick)}
+        self._kept = {"of": of, "time_s": round(tick.truth.time_s, 3)}
         try:
             image = Image.fromarray(tick.observation.images(self.camera))
         except (Ad2Error, WorldError):  # a failed world renders no image; the record has the reason
-            image = None
-        if image is not None:
-            write_jpeg(self._files()[0], image, QUALITY)
-
-    def _scene(self, tick: EpisodeTick) -> dict[str, Any]:
-        ego = tick.truth.ego
-        near = [a for a in tick.truth.actors if math.hypot(a.x - ego.x, a.y - ego.y) <= RADIUS_M]
-        return {
-            "time_s": round(tick.truth.time_s, 3),
-            "ego": _body(ego),
-            "actors": [_body(a) for a in near],
-            "route": self._line(ego),
-        }
-
-    def _line(self, ego: Actor) -> list[list[float]]:
-        """Route points around the ego; [] for a program without a route."""
-        route = self.task.setup.route
-        if route is None or len(route.points) < 2:
-            return []
-        path = RoutePath(route.points)
-        s, _ = path.locate(ego.x, ego.y)
-        first, last = max(0.0, s - RADIUS_M), min(path.length, s + RADIUS_M)
-        steps = max(1, round((last - first) / STEP_M))
-        line = [path.pose(first + (last - first) * i / steps) for i in range(steps + 1)]
-        return [[round(x, 2), round(y, 2)] for x, y, _ in line]
-
-
-def _body(actor: Actor) -> dict[str, Any]:
-    numbers = {name: round(float(getattr(actor, name)), 3) for name in ("x", "y", "yaw", "length", "width", "speed")}
-    role = "scenario" if is_scenario_actor(actor.id, actor.role) else actor.role
-    return {"kind": str(actor.kind), "role": role, **numbers}
-
-
-def write_jpeg(file: Path, image: Image.Image, quality: int) -> None:
-    """Write a JPEG atomically."""
-    data = BytesIO()
-    image.save(data, "JPEG", quality=quality)
-    atomic_write_bytes(file, data.getvalue())
+            return
+        data = BytesIO()
+        image.save(data, "JPEG", quality=QUALITY)
+        atomic_write_bytes(self._files()[0], data.getvalue())

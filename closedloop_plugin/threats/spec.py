@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from closedloop_plugin.threats.pairs import apart, companions
 from closedloop_plugin.threats.words import (
     Adversary,
     AdversaryBehaviour,
@@ -26,6 +25,8 @@ from closedloop_plugin.threats.words import (
     Occluder,
     RoadKind,
     TargetWeakness,
+    apart,
+    companions,
 )
 
 # Limits of the numbers, (least, most).
@@ -44,7 +45,7 @@ class _ClosedModel(BaseModel):
 
 
 class ParameterRange(_ClosedModel):
-    """[low, high]: a free parameter, sampled by Scenic, searched by VerifAI. A single number is both ends."""
+    """[low, high]: a free parameter, sampled by Scenic, varied by a search. A single number is both ends."""
 
     low: float = Field(strict=True)  # strict: no strings or booleans
     high: float = Field(strict=True)
@@ -179,85 +180,42 @@ class BehaviourRule:
 
 
 _OPEN, _JUNCTION = frozenset({RoadKind.OPEN}), frozenset({RoadKind.JUNCTION})
-_LR = frozenset({AdversarySide.LEFT, AdversarySide.RIGHT})
 _ANY_ROAD = _OPEN | _JUNCTION
+_LR = frozenset({AdversarySide.LEFT, AdversarySide.RIGHT})
+_AHEAD, _BEHIND = frozenset({AdversarySide.AHEAD}), frozenset({AdversarySide.BEHIND})
+_OPPOSITE = frozenset({AdversarySide.OPPOSITE})
+_OWN, _ONCOMING = frozenset({AdversaryLane.OWN}), frozenset({AdversaryLane.ONCOMING})
+_ROADSIDE, _ARM = frozenset({AdversaryLane.ROADSIDE}), frozenset({AdversaryLane.CROSSING_ROAD})
+_MOVING_COVERS = frozenset({Occluder.VAN, Occluder.TRUCK, Occluder.BUS})
+_B = AdversaryBehaviour
 RULES: Mapping[AdversaryBehaviour, BehaviourRule] = {
-    AdversaryBehaviour.CUT_IN: BehaviourRule(
-        _VEHICLES | _SERVICES | _BIKE, _LR, _AT_EDGE, _OPEN, numbers=("speed_mps",)
+    _B.CUT_IN: BehaviourRule(_VEHICLES | _SERVICES | _BIKE, _LR, _AT_EDGE, _OPEN, numbers=("speed_mps",)),
+    _B.BRAKE_HARD: BehaviourRule(_VEHICLES | _SERVICES, _AHEAD, _OWN, _ANY_ROAD, numbers=("stays_s",)),
+    _B.SLOW_AHEAD: BehaviourRule(_VEHICLES | _BIKE, _AHEAD, _OWN, _ANY_ROAD, numbers=("speed_mps", "stays_s")),
+    _B.CROSS: BehaviourRule(
+        _FEET | _BIKE, _LR, _ROADSIDE | {AdversaryLane.PAVEMENT}, _ANY_ROAD, _COVERS, numbers=("speed_mps",)
     ),
-    AdversaryBehaviour.BRAKE_HARD: BehaviourRule(
-        _VEHICLES | _SERVICES,
-        frozenset({AdversarySide.AHEAD}),
-        frozenset({AdversaryLane.OWN}),
-        _ANY_ROAD,
+    _B.RUN_LIGHT: BehaviourRule(
+        _VEHICLES | _SERVICES | _BIKE, _LR | _OPPOSITE, _ARM, _JUNCTION, numbers=("speed_mps",)
+    ),
+    _B.TURN_ACROSS: BehaviourRule(
+        _VEHICLES | _SERVICES, _OPPOSITE, _ARM | _ONCOMING, _JUNCTION, numbers=("speed_mps",)
+    ),
+    _B.ONCOMING: BehaviourRule(_VEHICLES, _OPPOSITE | _AHEAD, _ONCOMING | _OWN, _OPEN, numbers=("speed_mps",)),
+    _B.OPEN_DOOR: BehaviourRule(
+        frozenset({Adversary.CAR, Adversary.VAN, Adversary.TRUCK}), frozenset({AdversarySide.RIGHT}), _ROADSIDE, _OPEN,
         numbers=("stays_s",),
     ),
-    AdversaryBehaviour.SLOW_AHEAD: BehaviourRule(
-        _VEHICLES | _BIKE,
-        frozenset({AdversarySide.AHEAD}),
-        frozenset({AdversaryLane.OWN}),
-        _ANY_ROAD,
-        numbers=("speed_mps", "stays_s"),
+    _B.BLOCK: BehaviourRule(
+        _VEHICLES | _SERVICES | _THINGS | {Adversary.ANIMAL}, _AHEAD, _OWN, _ANY_ROAD,
+        _COVERS - {Occluder.PARKED_CARS}, numbers=("stays_s",),
     ),
-    AdversaryBehaviour.CROSS: BehaviourRule(
-        _FEET | _BIKE,
-        _LR,
-        frozenset({AdversaryLane.ROADSIDE, AdversaryLane.PAVEMENT}),
-        _ANY_ROAD,
-        _COVERS,
-        ("speed_mps",),
+    _B.TAILGATE: BehaviourRule(_VEHICLES, _BEHIND, _OWN, _ANY_ROAD),
+    _B.HIDDEN_STOP: BehaviourRule(
+        _VEHICLES | _SERVICES | _THINGS, _AHEAD, _OWN, _OPEN, _MOVING_COVERS, numbers=("speed_mps", "stays_s")
     ),
-    AdversaryBehaviour.RUN_LIGHT: BehaviourRule(
-        _VEHICLES | _SERVICES | _BIKE,
-        _LR | {AdversarySide.OPPOSITE},
-        frozenset({AdversaryLane.CROSSING_ROAD}),
-        _JUNCTION,
-        numbers=("speed_mps",),
-    ),
-    AdversaryBehaviour.TURN_ACROSS: BehaviourRule(
-        _VEHICLES | _SERVICES,
-        frozenset({AdversarySide.OPPOSITE}),
-        frozenset({AdversaryLane.CROSSING_ROAD, AdversaryLane.ONCOMING}),
-        _JUNCTION,
-        numbers=("speed_mps",),
-    ),
-    AdversaryBehaviour.ONCOMING: BehaviourRule(
-        _VEHICLES,
-        frozenset({AdversarySide.OPPOSITE, AdversarySide.AHEAD}),
-        frozenset({AdversaryLane.ONCOMING, AdversaryLane.OWN}),
-        _OPEN,
-        numbers=("speed_mps",),
-    ),
-    AdversaryBehaviour.OPEN_DOOR: BehaviourRule(
-        frozenset({Adversary.CAR, Adversary.VAN, Adversary.TRUCK}),
-        frozenset({AdversarySide.RIGHT}),
-        frozenset({AdversaryLane.ROADSIDE}),
-        _OPEN,
-        numbers=("stays_s",),
-    ),
-    AdversaryBehaviour.BLOCK: BehaviourRule(
-        _VEHICLES | _SERVICES | _THINGS | {Adversary.ANIMAL},
-        frozenset({AdversarySide.AHEAD}),
-        frozenset({AdversaryLane.OWN}),
-        _ANY_ROAD,
-        _COVERS - {Occluder.PARKED_CARS},
-        ("stays_s",),
-    ),
-    AdversaryBehaviour.TAILGATE: BehaviourRule(
-        _VEHICLES, frozenset({AdversarySide.BEHIND}), frozenset({AdversaryLane.OWN}), _ANY_ROAD
-    ),
-    AdversaryBehaviour.HIDDEN_STOP: BehaviourRule(
-        _VEHICLES | _SERVICES | _THINGS,
-        frozenset({AdversarySide.AHEAD}),
-        frozenset({AdversaryLane.OWN}),
-        _OPEN,
-        frozenset({Occluder.VAN, Occluder.TRUCK, Occluder.BUS}),
-        ("speed_mps", "stays_s"),
-    ),
-    AdversaryBehaviour.EMERGENCY_PASS: BehaviourRule(
-        _SERVICES, frozenset({AdversarySide.BEHIND}), frozenset({AdversaryLane.OWN}), _ANY_ROAD, numbers=("speed_mps",)
-    ),
-}
+    _B.EMERGENCY_PASS: BehaviourRule(_SERVICES, _BEHIND, _OWN, _ANY_ROAD, numbers=("speed_mps",)),
+}  # fmt: skip
 
 # Maximum speed of crossing adversaries, m/s.
 ON_FOOT = {Adversary.PEDESTRIAN: 4.0, Adversary.CHILD: 4.0, Adversary.ANIMAL: 12.0, Adversary.BICYCLE: 9.0}

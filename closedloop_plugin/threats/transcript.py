@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
-from closedloop_plugin.threats.driven.summary import DriverReply, DriveSummary
-from closedloop_plugin.threats.search.objective import closeness
+from closedloop_plugin.threats.driven.summary import DriverReply, DriveSummary, read_model
+from closedloop_plugin.threats.robustness import closeness
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
-from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.files import atomic_write
 
 STAGES = ("perception", "prediction", "planning")
@@ -201,13 +200,7 @@ class ThreatTranscript(_StrictModel):
     @classmethod
     def read(cls, file: Path) -> ThreatTranscript:
         """Read and validate a transcript. Raises DataError with file and field."""
-        try:
-            return cls.model_validate_json(file.read_bytes())
-        except ValidationError as exc:
-            first = exc.errors()[0]
-            field = ".".join(str(part) for part in first["loc"]) or "file"
-            hint = "Remove the file; `ad2 threats generate` creates it again."
-            raise DataError(file, None, field, first["msg"], first.get("input"), hint) from exc
+        return read_model(cls, file, "Remove the file; `ad2 threats generate` creates it again.")
 
 
 def _distance(attempt: ThreatAttempt) -> float:

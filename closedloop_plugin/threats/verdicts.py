@@ -7,6 +7,9 @@ A draw counts as survived only if the scenario acted near the ego: without a thr
 spec with several actors, each must act.
 
 Reasons of failed checks enter the prompts of later attempts: their wording is part of the measurement.
+
+DIR/check.json holds, by scenario: fields of ScenarioVerdict, program_sha256, judge, world, seed, profile, alone,
+version. `ad2 drive run` plays the draws in it (suites/played_draws.py).
 """
 
 from __future__ import annotations
@@ -21,10 +24,16 @@ from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import FAILED, EndReason
+from closedloop_plugin.scenarios.suites.played_draws import VERDICTS
+from closedloop_plugin.scenarios.suites.played_draws import read_verdicts as read_verdicts
+from closedloop_plugin.scenarios.suites.programs import INDEX, index_of, programs_in
 from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, ThreatActor, ThreatSpec
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.words import Occluder
 from lmms_eval_ad2.core.errors import DataError
+from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.files import atomic_write_json, file_sha256
+from lmms_eval_ad2.storage.identity import read_run
 from lmms_eval_ad2.storage.untrusted_json import load
 
 NEAR_M = 30.0  # largest distance of the centres of ego and actor for a threat
@@ -243,24 +252,14 @@ def verdict_of(
 
 
 def _why(survived: Sequence[ScenarioDraw], others: Sequence[ScenarioDraw], needed: int) -> str:
-    """Why a scenario of which one draw is survived does not pass."""
+    """Why a scenario of which one draw is survived does not pass: it is not hidden, or too few other draws are."""
     if survived[0].shown:
         return f"not hidden: the camera shows its actor {survived[0].seen_s:.1f} s before it acts"
-    return _rarely(others, needed)
-
-
-def _rarely(others: Sequence[ScenarioDraw], needed: int) -> str:
-    """Why too few other draws are survived."""
     scored = [d for d in others if d.scored]
     text = f"survives {sum(d.survived for d in others)} of {len(scored)} other draws, {needed} needed"
     lost = len(others) - len(scored)
     text += f"; {lost} could not be scored: the world failed" if lost else ""
     return "; ".join([text, *_harms([d for d in scored if not d.survived])])
-
-
-def not_compiled(reason: str) -> ScenarioVerdict:
-    """The verdict on a program that could not be run."""
-    return ScenarioVerdict(passed=False, reason=reason)
 
 
 def reason_of(draws: Sequence[ScenarioDraw], judge: str) -> str:
@@ -270,7 +269,7 @@ def reason_of(draws: Sequence[ScenarioDraw], judge: str) -> str:
         return draws[0].record.reason or "no scene could be drawn"
     running = [d for d in draws if d.runs]
     if not running:
-        return f"does not run: {_first(d.record.reason or d.record.status for d in draws)}"
+        return f"does not run: {draws[0].record.reason or draws[0].record.status}"
     if not any(d.acts for d in draws):
         return _no_act(running, n)
     return f"the {judge} does not survive it {n}: " + "; ".join(_harms(draws))
@@ -332,5 +331,35 @@ def _harm(draw: ScenarioDraw) -> tuple[str, str]:
     return record.status.lower(), record.reason
 
 
-def _first(reasons: Any) -> str:
-    return next(iter(reasons))
+def write_verdicts(
+    folder: Path, verdicts: Mapping[str, ScenarioVerdict], out: Path | None = None, files: Sequence[Path] | None = None
+) -> None:
+    """Update folder/check.json. Earlier verdicts of unchanged programs are kept.
+
+    `out`: the run folder of the check (default: folder/check); `files`: the programs (default: the folder's).
+    """
+    out = out or folder / "check"
+    identity = read_run(out)["identity"] if (out / "run.json").is_file() else {}
+    agent = identity.get("agent") or {}
+    facts = {
+        "judge": agent.get("name"),
+        "world": identity.get("world"),
+        "seed": identity.get("seed"),
+        "profile": identity.get("profile"),
+        "alone": identity.get("alone"),
+        "version": code_label(),
+    }
+    shas = {file.stem: file_sha256(file) for file in (programs_in(folder) if files is None else files)}
+    before = {n: v for n, v in read_verdicts(folder).items() if n in shas and v.get("program_sha256") == shas[n]}
+    now = {n: {**v.model_dump(), "program_sha256": shas.get(n, ""), **facts} for n, v in verdicts.items()}
+    atomic_write_json(folder / VERDICTS, {**before, **now})
+
+
+def update_left_out(folder: Path, verdicts: Mapping[str, ScenarioVerdict]) -> None:
+    """Update "left_out" of suite.json: add failed scenarios, remove passed ones. Does nothing without suite.json."""
+    index = index_of(folder)
+    if not index:
+        return
+    left_out = {n: why for n, why in index.get("left_out", {}).items() if n not in verdicts}
+    left_out |= {n: v.reason for n, v in verdicts.items() if not v.passed}
+    atomic_write_json(folder / INDEX, {**index, "left_out": left_out})

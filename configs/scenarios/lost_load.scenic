@@ -1,7 +1,7 @@
 """A truck ahead of the ego loses a part of its load: a custom scenario, of none of the 44 types.
 
     ad2 drive run --scenario configs/scenarios/lost_load.scenic --agent expert --repetitions 5 --out out/load
-    ad2 threats search configs/scenarios/lost_load.scenic --agent expert --sampler ce --budget 30 --out out/load_search
+    ad2 threats search configs/scenarios/lost_load.scenic --agent expert --budget 30 --out out/load_search
 
 parking_cut_in.scenic explains the language. In this example two actors work together.
 """

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.cli.threats.check import _under_carla
-from closedloop_plugin.scenarios.suites.lookup import route_of
 from closedloop_plugin.scenarios.suites.programs import INDEX
-from closedloop_plugin.threats.check import ScenarioProgram
-from closedloop_plugin.threats.verdict_files import read_verdicts
+from closedloop_plugin.threats.verdicts import read_verdicts
 from lmms_eval_ad2.cli.main import main
 
 ROUTE = 'param route = "demo:103"\n'
@@ -155,22 +151,3 @@ def test_a_folder_that_is_being_generated_is_refused(tmp_path: Path, capsys: pyt
     with lock_folder(folder):
         assert check(folder) == 2
     assert "another process" in capsys.readouterr().err
-
-
-def test_programs_that_do_not_compile_under_the_carla_model_are_reported(tmp_path: Path) -> None:
-    pytest.importorskip("scenic")
-    if importlib.util.find_spec("carla") is None:
-        pytest.skip("the carla package is not installed")
-    text = (
-        'param route = "demo:101"\nmodel scenic.domains.driving.model\n'
-        "from closedloop_plugin.scenarios.actions import *\nego = new Car at place(0), facing stage.heading(0)\n"
-    )
-    folder = write(tmp_path / "mine", fine=text, wrong=text + "new Car at plaice(3)\n")
-    files = sorted(folder.glob("*.scenic"))
-    programs = [ScenarioProgram(f.stem, f, route_of(f)) for f in files] + [
-        ScenarioProgram("lost", files[0], problem="no route")
-    ]
-    errors = _under_carla(programs, {}, None, 0, True)
-    assert errors["fine"] == ""
-    assert re.search(r"wrong\.scenic, line 5: NameError: name 'plaice' is not defined", errors["wrong"])
-    assert errors["lost"] == "no route"

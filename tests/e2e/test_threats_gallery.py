@@ -31,7 +31,7 @@ def threats(tmp_path: Path) -> Path:
 
 def test_the_gallery_is_written_to_the_folder(threats: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ad2(["gallery", threats]) == 0
-    assert capsys.readouterr().out == f"gallery  {threats / 'gallery.html'}  (2 scenarios, 0 runs, 0.1 MB)\n"
+    assert capsys.readouterr().out == f"gallery  {threats / 'gallery.html'}  (2 scenarios, 0 runs, 0.0 MB)\n"
     assert "brakes to a standstill" in (threats / "gallery.html").read_text("utf-8")
 
 

@@ -57,7 +57,7 @@ def test_a_program_of_a_threat_folder_is_searched(
     assert f"failures found: {found['failures']} of 4 runs" in output and "the expert survives" in output
     assert "collision with a pedestrian" in output and Path("out/search.svg").read_text().startswith("<svg")
     assert all(json.loads(row)["drawn"]["pace"] == 1.75 for row in Path("out/episodes.jsonl").read_text().splitlines())
-    worst = f"out:7:{found['worst'][0]['number']}"
+    worst = f"out:7:{min(found['trials'], key=lambda t: t['rho'])['number']}"
     assert f"ad2 drive show {worst}" in output
     assert main(["drive", "show", worst]) == 0
 
@@ -90,7 +90,7 @@ def test_mistakes_are_reported_in_one_line(
 def test_a_missing_library_is_named_before_the_scenario_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "verifai", None)
+    monkeypatch.setitem(sys.modules, "optuna", None)
     (tmp_path / "broken.scenic").write_text("this is no scenario")
     words = ["threats", "search", str(tmp_path / "broken.scenic"), "--agent", "expert", "--out", str(tmp_path / "out")]
     assert main(words) == 2

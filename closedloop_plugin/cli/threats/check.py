@@ -19,7 +19,6 @@ from lmms_eval_ad2.core.printed import show
 if TYPE_CHECKING:
     from closedloop_plugin.threats.check import ScenarioProgram
     from closedloop_plugin.threats.transcript import ScenarioVerdict
-    from closedloop_plugin.worlds.base import EpisodeSetup
 
 EXAMPLES = """examples:
   ad2 threats check threats/ --workers 4            all scenarios of a folder
@@ -67,7 +66,6 @@ class ThreatCheckOptions(WorldOptions, EngineOptions):
     workers: int | None = option("number of parallel worlds (default 1)", default=None, metavar="W", least=1)
     out: Path | None = option("folder of the drives (default: DIR/check)", default=None, metavar="RUN")
     retry_failed: bool = option("repeat drives whose world failed", default=False)
-    carla_model: bool = option("also compile with Scenic's CARLA model (no server)", default=False)
     json: bool = option("print only the verdicts, as JSON", default=False)
 
 
@@ -87,17 +85,14 @@ def run(options: ThreatCheckOptions) -> int:
     from closedloop_plugin.cli.drive.selection import towns_of
     from closedloop_plugin.cli.drive.world import engine_of, world_of
     from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.scenarios.suites.lookup import routes_of
     from closedloop_plugin.scenarios.suites.programs import index_of, made_alone
-    from closedloop_plugin.threats.check import check
-    from closedloop_plugin.threats.draws import share_of
-    from closedloop_plugin.threats.verdict_files import update_left_out, write_verdicts
-    from lmms_eval_ad2.core.errors import require
+    from closedloop_plugin.threats.check import check, programs_of, share_of
+    from closedloop_plugin.threats.verdicts import update_left_out, write_verdicts
     from lmms_eval_ad2.storage.lock import lock_folder
 
     folder = _checked(options)
-    if options.carla_model:
-        require("carla", "its Scenic model")
-    programs = _of_folder(folder, options) if folder else _of_files(options)
+    programs = programs_of(folder, routes_of) if folder else _of_files(options)
     index = index_of(folder) if folder else {}
     generated_with = _generation_settings(folder, index)
     seed = generated_with.get("seed", 0) if options.seed is None else options.seed
@@ -118,10 +113,11 @@ def run(options: ThreatCheckOptions) -> int:
         write_verdicts(folder or out, verdicts, out, [p.file for p in programs])
         if folder:
             update_left_out(folder, verdicts)
-    under_carla = _under_carla(programs, towns, options.map, seed, options.json, alone) if options.carla_model else None
-    show(_json(verdicts, under_carla) if options.json else _report(programs, verdicts, under_carla, out))
-    good = all(v.passed for v in verdicts.values()) and not any((under_carla or {}).values())
-    return 0 if good else 1
+    if options.json:
+        show(json.dumps({name: v.model_dump() for name, v in verdicts.items()}, indent=1))
+    else:
+        show(_report(programs, verdicts, out))
+    return 0 if all(v.passed for v in verdicts.values()) else 1
 
 
 # -- arguments -------------------------------------------------------------------------------------------------------
@@ -158,13 +154,6 @@ def _generation_settings(folder: Path | None, index: Mapping[str, Any]) -> dict[
     if folder and type(found.get("seed", 0)) is not int:
         raise DataError(folder / "suite.json", None, "asked.seed", "a whole number", found["seed"])
     return found
-
-
-def _of_folder(folder: Path, options: ThreatCheckOptions) -> list[ScenarioProgram]:
-    from closedloop_plugin.scenarios.suites.lookup import routes_of
-    from closedloop_plugin.threats.check import programs_of
-
-    return programs_of(folder, routes_of)
 
 
 def _of_files(options: ThreatCheckOptions) -> list[ScenarioProgram]:
@@ -206,93 +195,26 @@ def _home(options: ThreatCheckOptions) -> Path:
     return data_home() / "checks" / f"{options.paths[0].stem[:40]}-{digest[:12]}"
 
 
-# -- CARLA's model ---------------------------------------------------------------------------------------------------
-
-
-def _under_carla(
-    programs: Sequence[ScenarioProgram],
-    towns: Mapping[str, Path],
-    own_map: Path | None,
-    seed: int,
-    quiet: bool,
-    alone: bool = False,
-) -> dict[str, str]:
-    """Compile and sample each program with CARLA's model; returns the error by name, "" if there is none."""
-    from tqdm import tqdm
-
-    from closedloop_plugin.scenarios.suites.lookup import data_home
-    from closedloop_plugin.worlds.base import InvalidScene
-    from closedloop_plugin.worlds.bridge.carla_compilation import compile_for_carla
-    from lmms_eval_ad2.core.errors import Ad2Error
-
-    found = {}
-    for program in tqdm(programs, desc="CARLA's model", unit="scenario", disable=quiet):
-        try:
-            setup = _setup(program, towns, own_map, seed, alone)
-            compile_for_carla(setup, data_home() / "maps")
-            found[program.name] = ""
-        except (Ad2Error, InvalidScene) as exc:
-            found[program.name] = str(exc)
-    return found
-
-
-def _setup(
-    program: ScenarioProgram, towns: Mapping[str, Path], own_map: Path | None, seed: int, alone: bool
-) -> EpisodeSetup:
-    from closedloop_plugin.worlds.base import EpisodeSetup
-    from lmms_eval_ad2.core.errors import Ad2Error
-
-    if program.problem:
-        raise Ad2Error(program.problem)
-    town = towns.get(program.route.town) if program.route else own_map
-    return EpisodeSetup(program.route, seed, program=program.file, alone=alone, town=town)
-
-
-# -- output ----------------------------------------------------------------------------------------------------------
-
-
-def _json(verdicts: Mapping[str, ScenarioVerdict], under_carla: Mapping[str, str] | None) -> str:
-    more = (
-        {}
-        if under_carla is None
-        else {n: {"carla_model": not error, "carla_reason": error} for n, error in under_carla.items()}
-    )
-    return json.dumps({n: {**v.model_dump(), **more.get(n, {})} for n, v in verdicts.items()}, indent=1)
-
-
-def _report(
-    programs: Sequence[ScenarioProgram],
-    verdicts: Mapping[str, ScenarioVerdict],
-    under_carla: Mapping[str, str] | None,
-    out: Path,
-) -> str:
+def _report(programs: Sequence[ScenarioProgram], verdicts: Mapping[str, ScenarioVerdict], out: Path) -> str:
     """Table, reasons, counts."""
     from lmms_eval_ad2.report.table import Table
 
     headers = ["scenario", "behaviour", "compiles", "runs", "acts", "seen before", "survived", "others", "verdict"]
-    if under_carla is not None:
-        headers.append("CARLA model")
     rows = []
     for p in programs:
-        v = verdicts[p.name]
-        row = [p.name, p.spec.behaviour.value if p.spec else "-", *map(_yes_no, (v.compiles, v.runs, v.acts)), _seen(v)]
-        row += [f"{v.survived}/{v.tries}", _others(v), "passes" if v.passed else "FAILS"]
-        rows.append(row if under_carla is None else [*row, "no" if under_carla[p.name] else "compiles"])
+        v, seen = verdicts[p.name], "-"
+        if v.seen_before_act_s is not None:  # since when the camera shows the hidden actor before it acts
+            seen = f"{v.seen_before_act_s:.1f} s" if v.seen_before_act_s > 0 else "no"
+        held = ["yes" if holds else "no" for holds in (v.compiles, v.runs, v.acts)]
+        row = [p.name, p.spec.behaviour.value if p.spec else "-", *held, seen, f"{v.survived}/{v.tries}", _others(v)]
+        rows.append([*row, "passes" if v.passed else "FAILS"])
     lines = [Table(headers, rows).plain()]
     failed = {n: v.reason for n, v in verdicts.items() if not v.passed}
     lines += ["", *(f"{name}: {reason}" for name, reason in failed.items())] if failed else []
-    lines += [f"{name} with CARLA's model: {error}" for name, error in (under_carla or {}).items() if error]
     passed = len(verdicts) - len(failed)
     lines += ["", _over_all(verdicts)] if any(v.others for v in verdicts.values()) else []
     lines += ["", f"{passed} of {len(verdicts)} pass ({100 * passed / len(verdicts):.1f} %); drives: {out}"]
     return "\n".join(lines)
-
-
-def _seen(v: ScenarioVerdict) -> str:
-    """Since when the camera shows the hidden actor before it acts."""
-    if v.seen_before_act_s is None:
-        return "-"
-    return f"{v.seen_before_act_s:.1f} s" if v.seen_before_act_s > 0 else "no"
 
 
 def _others(v: ScenarioVerdict) -> str:
@@ -308,7 +230,7 @@ def _others(v: ScenarioVerdict) -> str:
 
 def _over_all(verdicts: Mapping[str, ScenarioVerdict]) -> str:
     """The share of other draws that the reference driver survives, over all scenarios with a survived draw."""
-    from closedloop_plugin.threats.draws import survived_share
+    from closedloop_plugin.threats.check import survived_share
 
     found = survived_share(verdicts.values())
     span = f", 95 % interval {100 * found.interval[0]:.1f} to {100 * found.interval[1]:.1f}" if found.interval else ""
@@ -318,7 +240,3 @@ def _over_all(verdicts: Mapping[str, ScenarioVerdict]) -> str:
         f"other draws survived: {found.survived} of {found.draws} ({100 * found.survived / found.draws:.1f} %{span}) "
         f"of {found.scenarios} scenarios with a played draw{lost}"
     )
-
-
-def _yes_no(holds: bool) -> str:
-    return "yes" if holds else "no"

@@ -45,7 +45,7 @@ def run(options: ThreatGalleryOptions) -> int:
     out = options.out or options.folder / "gallery.html"
     if out.suffix not in (".html", ".htm"):
         raise Ad2Error(f"--out {out}: the name must end in .html")
-    gallery = write(options.folder, out, options.runs)
+    count = write(options.folder, out, options.runs)
     size = out.stat().st_size / 1e6
-    print(f"gallery  {out}  ({len(gallery.scenarios)} scenarios, {len(options.runs)} runs, {size:.1f} MB)")
+    print(f"gallery  {out}  ({count} scenarios, {len(options.runs)} runs, {size:.1f} MB)")
     return 0

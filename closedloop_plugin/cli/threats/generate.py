@@ -162,8 +162,8 @@ def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGeneratio
     from closedloop_plugin.cli.drive.world import engine_of, limits_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scenarios.suites.lookup import suite
-    from closedloop_plugin.threats.draws import share_of
-    from closedloop_plugin.threats.generation_config import ThreatGenerationConfig
+    from closedloop_plugin.threats.check import share_of
+    from closedloop_plugin.threats.rounds import ThreatGenerationConfig
     from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.storage.files import file_sha256
 

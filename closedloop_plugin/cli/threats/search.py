@@ -21,12 +21,10 @@ from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.runner.assemble import RouteSelection, RunConfig
-    from closedloop_plugin.threats.search.search import ThreatSearchConfig
-    from closedloop_plugin.threats.search.trial import SearchTrial
 
 EXAMPLES = """examples:
   ad2 threats search my.scenic --agent steer-only --budget 50 --out out/search
-  ad2 threats search threats/:2050 --agent endpoint:qwen@http://localhost:8000/v1 --sampler bo --workers 4 --out out/bo
+  ad2 threats search threats/:2050 --agent endpoint:qwen@http://localhost:8000/v1 --workers 4 --out out/qwen
   ad2 threats search my.scenic --route demo:103 --set pace=1.8 --agent expert --sampler halton --out out/even
 
 The search varies the free parameters of the program, such as: param pace = Range(1.0, 3.0)
@@ -41,8 +39,8 @@ class SearchPlanOptions:
     """Budget, sampler and objective of the search."""
 
     budget: int = option("number of episodes (default 50)", default=50, metavar="N", least=1)
-    sampler: Literal["ce", "bo", "halton", "random"] = option(
-        "ce: cross-entropy (default), bo: Bayesian optimisation, halton: even, random: uniform", default="ce",
+    sampler: Literal["gp", "halton", "random"] = option(
+        "gp: Bayesian optimisation with a Gaussian process (default), halton: even, random: uniform", default="gp",
         identity="search",
     )  # fmt: skip
     objective: Literal["all", "ttc", "gap", "progress"] = option(
@@ -76,70 +74,65 @@ GROUPS = {
 
 
 def register(parts: Any) -> None:
-    add_command(
-        parts,
-        "search",
-        run,
-        ThreatSearchOptions,
-        GROUPS,
-        help="search for parameters of a scenario with which the driver fails",
-        epilog=EXAMPLES,
-    )
+    title = "search for parameters of a scenario with which the driver fails"
+    add_command(parts, "search", run, ThreatSearchOptions, GROUPS, help=title, epilog=EXAMPLES)
 
 
 def run(options: ThreatSearchOptions) -> int:
     """Return 0 if all runs are scored, 1 if some are not; raises Ad2Error for mistakes of the user."""
-    from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, check_driver, driver_of
+    from closedloop_plugin.cli.drive.prepared_run import (
+        TRACK,
+        check_decision_hz,
+        check_driver,
+        decision_rules,
+        driver_of,
+    )
+    from closedloop_plugin.cli.drive.world import limits_of, world_of
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.runner.assemble import assemble, config_identity, remote
-    from closedloop_plugin.threats.search.report import text
+    from closedloop_plugin.driver.agents.make import make_agent
+    from closedloop_plugin.runner.assemble import DriverSetup, RunConfig, assemble, config_identity, remote
+    from closedloop_plugin.runner.decisions import DecisionRules
+    from closedloop_plugin.runner.recipe import FactoryRecipe
+    from closedloop_plugin.threats.search.report import findings, svg, text
     from closedloop_plugin.threats.search.samplers import check_installed
-    from closedloop_plugin.threats.search.search import ThreatSearchConfig, search
+    from closedloop_plugin.threats.search.search import ThreatSearchConfig, search, with_expert
+    from lmms_eval_ad2.storage.files import atomic_write
     from lmms_eval_ad2.storage.identity import check_folder
 
-    check_installed()  # before the scenario is compiled, which takes a minute
-    check_decision_hz(options.decision_hz, profile(options.profile))
+    if options.sampler == "gp":
+        check_installed()  # before the scenario is compiled, which takes a minute
+    rules = profile(options.profile)
+    check_decision_hz(options.decision_hz, rules)
     check_driver(options)
-    config = _run_config(options)
+    world, workers = world_of(options, options.workers)
+    config = RunConfig(
+        folder=options.out, world=world, profile=rules, rules=decision_rules(options), seed=options.seed,
+        traffic=not options.no_traffic, track=TRACK, limits=limits_of(options, world, workers),
+        stop_after_unread=options.stop_after_unread, quiet=False,
+    )  # fmt: skip
     subject, file = _subject(options)
     check_folder(options.out, config_identity(config, subject))  # before a model is loaded, which takes minutes
     space = _space(file, config, subject)
-    driver = driver_of(options, config.profile, options.policy)
+    driver = driver_of(options, rules, options.policy)
     search_config = ThreatSearchConfig(
-        run=assemble(config, subject, driver),
-        space=space,
-        sampler=options.sampler,
-        objective=options.objective,
-        seed=options.seed,
-        budget=options.budget,
+        assemble(config, subject, driver), space, options.sampler, options.objective, options.seed, options.budget
     )
     trials = search(search_config, *remote(driver))
-    if not options.no_expert:
-        trials = _checked(options, config, subject, search_config, trials)
-    found = _written(options.out, search_config, trials)
+    failures = sum(t.failed for t in trials)
+    if failures and not options.no_expert and options.agent.strip() != "expert":
+        print(f"the expert drives the {failures} failures again", file=sys.stderr)
+        recipe = FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", {"spec": "expert"})
+        again = replace(config, folder=options.out / "expert", rules=DecisionRules())
+        expert = assemble(again, subject, DriverSetup(make_agent("expert"), None, recipe))
+        trials = with_expert(expert, search_config, trials)
+    found = findings(search_config, trials)
+    with atomic_write(options.out / "report.json") as handle:
+        json.dump(found, handle, indent=1, ensure_ascii=False)
+    title = f"{found['scenario']}: {failures} failures in {found['scored']} runs, sampler {options.sampler}"
+    with atomic_write(options.out / "search.svg") as handle:
+        handle.write(svg(title, space, trials))
     show(text(found, options.out))
     return 1 if found["not_scored"] else 0
-
-
-def _run_config(options: ThreatSearchOptions) -> RunConfig:
-    from closedloop_plugin.cli.drive.prepared_run import TRACK, decision_rules
-    from closedloop_plugin.cli.drive.world import limits_of, world_of
-    from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.runner.assemble import RunConfig
-
-    world, workers = world_of(options, options.workers)
-    return RunConfig(
-        folder=options.out,
-        world=world,
-        profile=profile(options.profile),
-        rules=decision_rules(options),
-        seed=options.seed,
-        traffic=not options.no_traffic,
-        track=TRACK,
-        limits=limits_of(options, world, workers),
-        stop_after_unread=options.stop_after_unread,
-        quiet=False,
-    )
 
 
 def _subject(options: ThreatSearchOptions) -> tuple[RouteSelection, Path]:
@@ -185,42 +178,3 @@ def _space(file: Path, config: RunConfig, subject: RouteSelection) -> dict[str, 
             "it as globalParameters.pace"
         )
     return free
-
-
-def _checked(
-    options: ThreatSearchOptions,
-    config: RunConfig,
-    subject: RouteSelection,
-    search_config: ThreatSearchConfig,
-    trials: list[SearchTrial],
-) -> list[SearchTrial]:
-    """Add the expert's episode with the same values to each failure."""
-    from closedloop_plugin.driver.agents.make import make_agent
-    from closedloop_plugin.runner.assemble import DriverSetup, assemble
-    from closedloop_plugin.runner.decisions import DecisionRules
-    from closedloop_plugin.runner.recipe import FactoryRecipe
-    from closedloop_plugin.threats.search.search import with_expert
-
-    if options.agent.strip() == "expert" or not any(t.failed for t in trials):
-        return trials
-    print(f"the expert drives the {sum(t.failed for t in trials)} failures again", file=sys.stderr)
-    expert = DriverSetup(
-        make_agent("expert"), None, FactoryRecipe("closedloop_plugin.driver.agents.make:make_agent", {"spec": "expert"})
-    )
-    made = assemble(replace(config, folder=options.out / "expert", rules=DecisionRules()), subject, expert)
-    return with_expert(made, search_config, trials)
-
-
-def _written(out: Path, search_config: ThreatSearchConfig, trials: list[SearchTrial]) -> dict[str, Any]:
-    """Write report.json and search.svg; returns the report."""
-    from closedloop_plugin.threats.search.plot import svg
-    from closedloop_plugin.threats.search.report import findings
-    from lmms_eval_ad2.storage.files import atomic_write
-
-    found = findings(search_config, trials)
-    with atomic_write(out / "report.json") as handle:
-        json.dump(found, handle, indent=1, ensure_ascii=False)
-    title = f"{found['scenario']}: {found['failures']} failures in {found['scored']} runs, sampler {found['sampler']}"
-    with atomic_write(out / "search.svg") as handle:
-        handle.write(svg(title, dict(search_config.space), trials))
-    return found

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.routes import Route, read_routes, select
-from closedloop_plugin.scenarios.suites.json_objects import json_object
-from closedloop_plugin.scenarios.suites.played_draws import PlayedDraw, played_draws
+from closedloop_plugin.scenarios.suites.played_draws import PlayedDraw, json_object, played_draws
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import file_sha256
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from closedloop_plugin.core.boxes import gap, oriented_box
@@ -15,7 +15,6 @@ from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner.decisions import TimedDecision
 from closedloop_plugin.runner.episode import EpisodeTick
 from closedloop_plugin.scoring.margins import SafetyMargins
-from closedloop_plugin.threats.driven.actor_tracks import ScenarioActorTracks
 from closedloop_plugin.threats.driven.summary import (
     MAX_ACTORS,
     MAX_PLACES,
@@ -28,11 +27,58 @@ from closedloop_plugin.threats.driven.summary import (
     DriverReply,
     DriveStop,
     DriveSummary,
+    ScenarioActorTrack,
     ScenarioMargins,
 )
-from closedloop_plugin.threats.search.objective import failed, robustness
+from closedloop_plugin.threats.robustness import failed, robustness
 from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.verdicts import is_scenario_actor
+
+INTERVAL_S = 1.0  # between samples
+BESIDE_M = 8.0  # an actor farther from the ego's path is not beside the route
+MOVED_M = 0.5  # from where an actor was first seen: it moves
+
+
+class ScenarioActorTracks:
+    """Call `add` once per tick, then read `found`."""
+
+    def __init__(self, road: RoadMap) -> None:
+        self.road = road
+        self._next_s = 0.0
+        self._first: dict[str, tuple[float, float]] = {}
+        self._tracks: dict[str, ScenarioActorTrack] = {}
+
+    @property
+    def found(self) -> list[ScenarioActorTrack]:
+        """The tracks, by `low`."""
+        return sorted(self._tracks.values(), key=lambda t: (t.low, t.high))
+
+    def add(self, truth: GroundTruth) -> None:
+        if truth.time_s < self._next_s - 1e-6:
+            return
+        self._next_s = truth.time_s + INTERVAL_S
+        for actor in truth.actors:
+            if is_scenario_actor(actor.id, actor.role):
+                self._see(actor)
+
+    def _see(self, actor: Actor) -> None:
+        x, y = self._first.setdefault(actor.id, (actor.x, actor.y))
+        moves = math.hypot(actor.x - x, actor.y - y) > MOVED_M
+        before = self._tracks.get(actor.id)
+        if before is not None and not moves and not before.moves:
+            return
+        s, d = self.road.path.locate(actor.x, actor.y)
+        if abs(d) > BESIDE_M:
+            return
+        s, d = round(s, 1), round(abs(d), 1)
+        self._tracks[actor.id] = ScenarioActorTrack(
+            kind=actor.kind.value,
+            low=min(s, before.low) if before else s,
+            high=max(s, before.high) if before else s,
+            d=min(d, before.d) if before else d,
+            moves=moves or (before is not None and before.moves),
+        )
+
 
 STANDS = 0.3  # m/s: slower is a standstill
 STOP_S = 1.0  # shortest standstill that is listed
@@ -42,20 +88,6 @@ LIFTED = 0.02
 BRAKES = 1 / 3  # brake: a clear one
 KEPT_REPLIES = 400  # kept until the summary is written
 ItemT = TypeVar("ItemT")
-
-
-@dataclass
-class _ActState:
-    """The moment of the act, and the reaction found so far."""
-
-    time_s: float
-    s: float
-    speed: float
-    control: Control
-    gap_m: float | None
-    seconds: float | None = None
-    reaction_gap_m: float | None = None
-    brake_s: float | None = None
 
 
 class EpisodeObserver:
@@ -70,7 +102,9 @@ class EpisodeObserver:
         self._profile: list[tuple[float, float, float]] = []
         self._stops: list[DriveStop] = []
         self._stands_since: tuple[float, float] | None = None
-        self._act: _ActState | None = None
+        self._reaction: DriveReaction | None = None
+        self._act: tuple[float, Control] = (0.0, Control())  # time of the act, and the control then
+        self._touched = False  # what it does after a contact is no reaction to the act
         self._actors = ScenarioActorTracks(road)
         self._s: float | None = None
         self._first = self._furthest = 0.0
@@ -117,7 +151,7 @@ class EpisodeObserver:
             ttc_time_s=self._ttc_time,
             scenario_margins=ScenarioMargins(gap_m=own["min_gap_m"], nearest=own["nearest"], ttc_s=own["min_ttc_s"]),
             hardest_brake=margins["hardest_brake"],
-            reaction=self._reaction(),
+            reaction=self._reaction,
             actors=self._actors.found[:MAX_ACTORS],
             replies=_spread(self.replies, MAX_REPLIES),
         )
@@ -158,31 +192,25 @@ class EpisodeObserver:
         self._scenario_margins.add(replace(truth, actors=own, contacts=contacts))
 
     def _add_reaction(self, truth: GroundTruth, control: Control, s: float) -> None:
-        act = self._act
-        if act is None:
+        found = self._reaction
+        if found is None:
             if any(name == "act" for _, name in truth.events):
-                self._act = _ActState(truth.time_s, s, truth.ego.speed, control, _scenario_gap(truth))
+                self._act = (truth.time_s, control)
+                self._reaction = DriveReaction(
+                    act_s=round(truth.time_s, 2),
+                    s=round(s, 1),
+                    speed=round(truth.ego.speed, 2),
+                    gap_m=_scenario_gap(truth),
+                )
             return
-        if truth.contacts and act.seconds is None:
-            act.seconds = math.inf  # what it does after a contact is no reaction to the act
-        if act.brake_s is None and control.brake >= BRAKES and act.seconds != math.inf:
-            act.brake_s = round(truth.time_s - act.time_s, 2)
-        if act.seconds is None and _changed(act.control, control):
-            act.seconds, act.reaction_gap_m = round(truth.time_s - act.time_s, 2), _scenario_gap(truth)
-
-    def _reaction(self) -> DriveReaction | None:
-        act = self._act
-        if act is None:
-            return None
-        return DriveReaction(
-            act_s=round(act.time_s, 2),
-            s=round(act.s, 1),
-            speed=round(act.speed, 2),
-            gap_m=act.gap_m,
-            seconds=None if act.seconds == math.inf else act.seconds,
-            reaction_gap_m=act.reaction_gap_m,
-            brake_s=act.brake_s,
-        )
+        self._touched |= bool(truth.contacts) and found.seconds is None
+        if self._touched:
+            return
+        time_s, before = self._act
+        if found.brake_s is None and control.brake >= BRAKES:
+            found.brake_s = round(truth.time_s - time_s, 2)
+        if found.seconds is None and _changed(before, control):
+            found.seconds, found.reaction_gap_m = round(truth.time_s - time_s, 2), _scenario_gap(truth)
 
     def _add_reply(self, decision: TimedDecision | None, truth: GroundTruth, control: Control, s: float) -> None:
         if decision is None or not decision.response.decision.texts:

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Observation
 from closedloop_plugin.runner.episode import EpisodeTick
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.threats.driven.observer import EpisodeObserver
-from closedloop_plugin.threats.driven.summary import DriveSummary
-from closedloop_plugin.threats.search.objective import scored
+from closedloop_plugin.threats.driven.summary import DriveSummary, read_model
+from closedloop_plugin.threats.robustness import scored
 from closedloop_plugin.threats.site import ThreatSite, site_of
 from closedloop_plugin.threats.transcript import InterviewMoment
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
@@ -53,14 +53,9 @@ class DriveLog(BaseModel):
     def read(cls, file: Path) -> DriveLog:
         """Raises DataError with file and field."""
         hint = f"Remove {file.parent.parent}; everything in it is then driven again"
-        try:
-            return cls.model_validate_json(file.read_bytes())
-        except FileNotFoundError as exc:
-            raise DataError(file, None, "file", "the log of a drive whose record is stored", None, hint) from exc
-        except ValidationError as exc:
-            first = exc.errors()[0]
-            field = ".".join(map(str, first["loc"])) or "file"
-            raise DataError(file, None, field, first["msg"], first.get("input"), hint) from exc
+        if not file.is_file():
+            raise DataError(file, None, "file", "the log of a drive whose record is stored", None, hint)
+        return read_model(cls, file, hint)
 
 
 @dataclass(frozen=True)

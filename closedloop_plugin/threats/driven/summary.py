@@ -5,13 +5,28 @@ Metres along the route (s), seconds, m/s. Texts of models are cut, and untrusted
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from closedloop_plugin.scoring.failure_cause import FailureCause
+from lmms_eval_ad2.core.errors import DataError
 
+ModelT = TypeVar("ModelT", bound=BaseModel)
 MAX_POINTS = 80  # of the speed profile
 MAX_STOPS, MAX_PLACES, MAX_REPLIES, MAX_ACTORS = 8, 8, 24, 24
 REPLY_LENGTH = 300  # characters of each text of a reply
+
+
+def read_model(model: type[ModelT], file: Path, hint: str) -> ModelT:
+    """Read and validate a JSON file. Raises DataError with file and field."""
+    try:
+        return model.model_validate_json(file.read_bytes())
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "file"
+        raise DataError(file, None, field, first["msg"], first.get("input"), hint) from exc
 
 
 class _StrictModel(BaseModel):
@@ -83,7 +98,7 @@ class DriveSummary(_StrictModel):
     """One episode of the target.
 
     `failed`: not EpisodeRecord.unharmed; `cause`: of the failure, with the standard drive for comparison (None for
-    transcripts of 0.11 and before). `robustness`: see search/objective.py, below 0 if it failed. `profile`: [time, s,
+    transcripts of 0.11 and before). `robustness`: see robustness.py, below 0 if it failed. `profile`: [time, s,
     speed], at most MAX_POINTS. `replies`: at most MAX_REPLIES, evenly spread.
     """
 

@@ -30,7 +30,7 @@ from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.scenarios.suites.lookup import Suite
 from closedloop_plugin.scoring.failure_cause import cause_of
 from closedloop_plugin.threats.driven.recorder import DriveLog
-from closedloop_plugin.threats.search.objective import scored
+from closedloop_plugin.threats.robustness import scored
 from closedloop_plugin.threats.spec_parsing import short
 from lmms_eval_ad2.storage.files import atomic_write, file_sha256
 from lmms_eval_ad2.storage.lock import lock_folder

@@ -18,7 +18,6 @@ from closedloop_plugin.driver.prompts.texts import PromptTexts
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.fuser.driven_text import drive_text, stage_text, survived_lines
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
-from closedloop_plugin.threats.pairs import apart
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     MOST_FURTHER,
@@ -35,6 +34,7 @@ from closedloop_plugin.threats.spec import (
 from closedloop_plugin.threats.spec_parsing import kept, read_spec, short
 from closedloop_plugin.threats.spec_text import ACTS, SIGHT, sentence
 from closedloop_plugin.threats.transcript import FuserExchange, Stage, ThreatAttempt
+from closedloop_plugin.threats.words import apart
 
 DESCRIPTION_LENGTH = 2000  # characters of a description that are stored and used
 EARLIER_ATTEMPTS = 5  # listed in a prompt

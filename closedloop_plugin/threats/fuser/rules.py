@@ -22,7 +22,6 @@ from closedloop_plugin.driver.agents.model_backend import harmless
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.driven.summary import DriveSummary
 from closedloop_plugin.threats.fuser.driven_text import outcome_text
-from closedloop_plugin.threats.fuser.offline import OfflineFuser, complete
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, free_slots, lights
 from closedloop_plugin.threats.fuser.triggers import (
     MOTORWAY,
@@ -32,7 +31,7 @@ from closedloop_plugin.threats.fuser.triggers import (
     driven_place,
     numbers,
 )
-from closedloop_plugin.threats.fuser.uniform import picture_conditions
+from closedloop_plugin.threats.fuser.uniform import OfflineFuser, complete, picture_conditions
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     AdversaryBehaviour,

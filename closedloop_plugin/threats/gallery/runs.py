@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import FAILED as BROKEN
 from closedloop_plugin.report.top_view import NAMES
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.scenarios.suites.lookup import suite
-from closedloop_plugin.scoring.failure_cause import CauseSource, FailureCause, cause_of
+from closedloop_plugin.scoring.failure_cause import CauseSource, cause_of
+from closedloop_plugin.threats.robustness import scored
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.identity import read_run
 
 
@@ -32,94 +31,79 @@ class SurvivalStatus(StrEnum):
     NOT_DRIVEN = "not driven"
 
 
-@dataclass(frozen=True)
-class ScenarioOutcome:
-    """Outcome of a driver in a scenario.
-
-    `score`: mean driving score in percent over `scored` repetitions, None if there is none. `first`: the first
-    infraction, or why there is no score. `draws`: (free parameters, survived) of each scored repetition.
-    """
-
-    status: SurvivalStatus
-    score: float | None = None
-    failures: int = 0
-    scored: int = 0
-    first: str = ""
-    draws: tuple[tuple[Mapping[str, Any], bool], ...] = ()
-
-
 BY_SOURCE = {
     CauseSource.THREAT: SurvivalStatus.FAILED_BY_THREAT,
     CauseSource.STANDARD: SurvivalStatus.FAILED_BY_STANDARD,
     CauseSource.ITSELF: SurvivalStatus.FAILED_BY_ITSELF,
 }
-FAILED = frozenset({*BY_SOURCE.values(), SurvivalStatus.FAILED_BY_BOTH})
-FAILED_WITH_THREAT = frozenset({SurvivalStatus.FAILED_BY_THREAT, SurvivalStatus.FAILED_BY_BOTH})
-NOT_DRIVEN = ScenarioOutcome(SurvivalStatus.NOT_DRIVEN)
+
+
+@dataclass(frozen=True)
+class ScenarioOutcome:
+    """Outcome of a driver in a scenario.
+
+    `score`: mean driving score in percent over `scored` repetitions, None if there is none. `first`: the first
+    infraction, or why there is no score.
+    """
+
+    status: SurvivalStatus = SurvivalStatus.NOT_DRIVEN
+    score: float | None = None
+    failures: int = 0
+    scored: int = 0
+    first: str = ""
 
 
 @dataclass(frozen=True)
 class GalleryRun:
-    """A run. `setting`: world, profile, seed and version, shown with its figures."""
-
     label: str
-    setting: str
-    outcomes: Mapping[str, ScenarioOutcome]
+    outcomes: Mapping[str, ScenarioOutcome] = field(default_factory=dict)
 
     def of(self, scenario: str) -> ScenarioOutcome:
-        return self.outcomes.get(scenario, NOT_DRIVEN)
+        return self.outcomes.get(scenario, ScenarioOutcome())
 
 
 def read(folder: Path, runs: Sequence[Path]) -> list[GalleryRun]:
     """The runs of this folder's scenarios. Raises Ad2Error for a run of another suite or of other programs."""
-    if not runs:
-        return []
-    gallery_suite = suite(str(folder))
-    found = []
+    found: list[GalleryRun] = []
+    gallery_suite = suite(str(folder)) if runs else None
     for run in runs:
+        assert gallery_suite is not None
         identity = read_run(run)["identity"]
         _check_suite(run, identity, gallery_suite.name, gallery_suite.sha256, folder)
-        records = {(r.route_id, r.repetition): r for r in read_records(run)}
-        by_scenario: dict[str, list[EpisodeRecord]] = {}
-        for record in records.values():
-            by_scenario.setdefault(record.route_id, []).append(record)
-        outcomes = {name: outcome(several) for name, several in by_scenario.items()}
-        found.append(GalleryRun(label_of(identity.get("agent")), _setting(identity, list(records.values())), outcomes))
-    return _with_unique_labels(found, runs)
+        by_scenario: dict[str, dict[int, EpisodeRecord]] = {}
+        for record in read_records(run):
+            by_scenario.setdefault(record.route_id, {})[record.repetition] = record
+        outcomes = {name: outcome([several[k] for k in sorted(several)]) for name, several in by_scenario.items()}
+        found.append(GalleryRun(label_of(identity.get("agent")), outcomes))
+    # Runs of one agent: with the folder's name (not the path, which may be private).
+    counts = Counter(run.label for run in found)
+    return [
+        replace(one, label=f"{one.label} ({run.absolute().name})") if counts[one.label] > 1 else one
+        for one, run in zip(found, runs, strict=True)
+    ]
 
 
 def outcome(records: Sequence[EpisodeRecord]) -> ScenarioOutcome:
-    """Outcome of one or more repetitions of a scenario; unscored ones are excluded."""
-    scored = sorted((r for r in records if r.end not in BROKEN), key=lambda r: r.repetition)
-    if not scored:
-        return ScenarioOutcome(SurvivalStatus.NOT_SCORED, first=f"{records[0].end}: {records[0].reason}".rstrip(": "))
-    bad = [(r, cause) for r in scored if (cause := cause_of(r)) is not None]
-    return ScenarioOutcome(
-        status=_status([cause for _, cause in bad]),
-        score=sum(r.score_composed for r in scored) / len(scored),
-        failures=len(bad),
-        scored=len(scored),
-        first=first_infraction(*bad[0]) if bad else "",
-        draws=tuple((r.drawn, r.unharmed) for r in scored),
-    )
-
-
-def _status(causes: Sequence[FailureCause]) -> SurvivalStatus:
-    """Of all failed repetitions together."""
-    sources = {cause.by for cause in causes}
+    """Outcome of one or more repetitions of a scenario, in order; unscored ones are excluded."""
+    driven = [r for r in records if scored(r)]
+    if not driven:
+        first = f"{records[0].end}: {records[0].reason}".rstrip(": ")
+        return ScenarioOutcome(SurvivalStatus.NOT_SCORED, first=first)
+    bad = [(r, cause) for r in driven if (cause := cause_of(r)) is not None]
+    sources = {cause.by for _, cause in bad}
     if not sources:
-        return SurvivalStatus.SURVIVED
-    if CauseSource.BOTH in sources or sources >= {CauseSource.THREAT, CauseSource.STANDARD}:
-        return SurvivalStatus.FAILED_BY_BOTH
-    return BY_SOURCE[min(sources, key=list(BY_SOURCE).index)]
-
-
-def first_infraction(record: EpisodeRecord, cause: FailureCause) -> str:
-    """Text such as "collision: vehicle (s1) at 9.6 s"; without infractions, how the episode ended."""
-    first = cause.first
-    if first.kind not in NAMES:
-        return f"{record.status}, {record.score_route:.0f} % of the route"
-    return str(replace(first, kind=NAMES[first.kind]))
+        status = SurvivalStatus.SURVIVED
+    elif CauseSource.BOTH in sources or sources >= {CauseSource.THREAT, CauseSource.STANDARD}:
+        status = SurvivalStatus.FAILED_BY_BOTH
+    else:
+        status = BY_SOURCE[min(sources, key=list(BY_SOURCE).index)]
+    text = ""
+    if bad:
+        record, cause = bad[0]
+        text = f"{record.status}, {record.score_route:.0f} % of the route"  # without an infraction
+        if cause.first.kind in NAMES:
+            text = str(replace(cause.first, kind=NAMES[cause.first.kind]))
+    return ScenarioOutcome(status, sum(r.score_composed for r in driven) / len(driven), len(bad), len(driven), text)
 
 
 def label_of(agent: Any) -> str:
@@ -140,20 +124,3 @@ def _check_suite(run: Path, identity: Mapping[str, Any], name: str, sha256: str,
             f"{str(identity.get('suite_sha256'))[:12]} there, {sha256[:12]} here): scenarios were changed or left out "
             f"since. Drive them again: ad2 drive run --suite {folder} --out NEW"
         )
-
-
-def _setting(identity: Mapping[str, Any], records: Sequence[EpisodeRecord]) -> str:
-    worlds = Counter(f"{r.world.get('backend', '?')} {r.world.get('version', '')}".strip() for r in records)
-    world = worlds.most_common(1)[0][0] if worlds else str(identity.get("world", "?")).rsplit(":", 1)[-1]
-    code = code_label(str(identity.get("version")), str(identity.get("commit") or ""))
-    return f"{world}, profile {identity.get('profile')}, seed {identity.get('seed')}, {code}"
-
-
-def _with_unique_labels(found: list[GalleryRun], runs: Sequence[Path]) -> list[GalleryRun]:
-    """Add the folder's name to the labels of runs of the same agent (not the path, which may be private)."""
-    counts = Counter(d.label for d in found)
-    labels = [
-        f"{d.label} ({run.absolute().name})" if counts[d.label] > 1 else d.label
-        for d, run in zip(found, runs, strict=True)
-    ]
-    return [GalleryRun(label, d.setting, d.outcomes) for label, d in zip(labels, found, strict=True)]

@@ -2,26 +2,18 @@
 
     DIR/run.json, episodes.jsonl, logs/   a run folder as `ad2 drive run` writes it; repetition k is run k of the search
     DIR/tracks/, metric_info/             failures only: `ad2 drive show DIR:NAME:K` draws them
-    DIR/search.json                       free parameters, sampler, objective, seed, lag, budget
-    DIR/runs.jsonl                        one line per run, for reading; rebuilt from episodes.jsonl at every start
     DIR/expert/                           a run folder: the expert with the values of the failures
-    DIR/report.json, search.svg           at the end
+    DIR/report.json, search.svg           at the end, see report.py
 
-Seed, sampler and `lag` determine the values of all runs. The draw of run n uses the results of runs 0 to n - lag, even
-if later ones are available: a search with the same lag is therefore the same on fast and slow machines, and after a
-kill. `lag` is the number of workers at the first start.
-
-Write order: an episode's files, its line in episodes.jsonl (fsync), its line in runs.jsonl. After a kill the draws are
-repeated with the stored results; only runs in progress are lost.
+Seed, sampler and number of workers determine the values of all runs: the draw of run n uses the results of runs 0 to
+n - workers, even if later ones are available. A search is therefore the same on fast and slow machines. After a kill
+the stored runs keep their values; only runs in progress are lost.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tqdm import tqdm
@@ -33,17 +25,60 @@ from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.pool import WorldPool
 from closedloop_plugin.runner.run import DriveRun
 from closedloop_plugin.runner.run import run as drive
-from closedloop_plugin.runner.store import EpisodeStore, disk_full
+from closedloop_plugin.runner.store import EpisodeStore
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.threats.search.objective import robustness
-from closedloop_plugin.threats.search.samplers import LEARNS, ParameterSampler
-from closedloop_plugin.threats.search.trial import SearchTrial
+from closedloop_plugin.scoring.failure_cause import FailureCause, cause_of
+from closedloop_plugin.threats.robustness import failed, robustness, scored
+from closedloop_plugin.threats.search.samplers import ParameterSampler
 from closedloop_plugin.worlds.base import ParameterDomain
-from lmms_eval_ad2.core.errors import Ad2Error, DataError
-from lmms_eval_ad2.core.numbers import is_whole
-from lmms_eval_ad2.storage.files import atomic_write
-from lmms_eval_ad2.storage.journal import JournalFile
-from lmms_eval_ad2.storage.untrusted_json import load
+from lmms_eval_ad2.core.errors import Ad2Error
+
+
+@dataclass(frozen=True)
+class SearchTrial:
+    """One run. `rho`: robustness, None if not scored; `expert`: the expert's episode with a failure's values."""
+
+    number: int
+    values: dict[str, Any]
+    record: EpisodeRecord
+    rho: float | None
+    expert: EpisodeRecord | None = None
+
+    @property
+    def failed(self) -> bool:
+        return scored(self.record) and failed(self.record)
+
+    @property
+    def verdict(self) -> str:
+        if self.rho is None:
+            return "not scored"
+        return "failed" if self.failed else "passed"
+
+    @property
+    def cause(self) -> FailureCause | None:
+        """Cause of the failure, by its actors; None if it did not fail."""
+        return cause_of(self.record)
+
+    @property
+    def fair(self) -> bool | None:
+        """Whether the expert survives these values; None if it did not drive them or was not scored."""
+        if self.expert is None or not scored(self.expert):
+            return None
+        return not failed(self.expert)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "rho": None if self.rho is None else round(self.rho, 4),
+            "verdict": self.verdict,
+            "fair": self.fair,
+            "score": self.record.score_composed,
+            "values": self.values,
+            "infractions": {name: len(found) for name, found in self.record.infractions.items() if found},
+            "cause": self.cause.by.value if self.cause else None,
+            "end": self.record.end,
+            "reason": self.record.reason,
+        }
 
 
 @dataclass(frozen=True)
@@ -55,7 +90,7 @@ class ThreatSearchConfig:
 
     run: DriveRun
     space: Mapping[str, ParameterDomain]
-    sampler: str = "ce"
+    sampler: str = "gp"
     objective: str = "all"
     seed: int = 0
     budget: int = 50
@@ -63,7 +98,12 @@ class ThreatSearchConfig:
     @property
     def identity(self) -> dict[str, Any]:
         """Facts that must be equal at every start; the budget may grow."""
-        space = {name: _bounds(domain) for name, domain in self.space.items()}
+        space = {
+            name: {"options": list(domain.options)}
+            if domain.options
+            else {"low": domain.low, "high": domain.high, "whole": domain.whole}
+            for name, domain in self.space.items()
+        }
         return {"sampler": self.sampler, "objective": self.objective, "seed": self.seed, "space": space}
 
     def task(self, number: int, values: Mapping[str, Any]) -> EpisodeTask:
@@ -79,9 +119,10 @@ def search(config: ThreatSearchConfig, agent: Agent | None = None, interpreter: 
     run = config.run
     selection = {**run.selection, "repetitions": config.budget}
     with EpisodeStore(run.folder, {**run.identity, "search": config.identity}, selection) as store:
-        state = _SearchState(config, store, _lag(config, store))
+        state = _SearchState(config, store)
         first = state.advance()
-        with state:
+        with tqdm(total=config.budget, initial=len(state.results), desc="runs", unit="run", disable=run.quiet) as bar:
+            state.bar = bar
             if first:
                 state.pool = WorldPool(
                     worker_config=run.worker_config,
@@ -89,14 +130,14 @@ def search(config: ThreatSearchConfig, agent: Agent | None = None, interpreter: 
                     agent=agent,
                     interpreter=interpreter,
                     on_result=state.finished,
-                    on_restart=state.restarted,
+                    on_restart=lambda reason: None if bar.disable else bar.write(f"a world was lost: {reason}"),
                     on_reply=state.stop.reply,
                     logs=run.folder / "logs",
                     more=state.draws_left,
                 )
                 state.pool.run(first)
             state.stop.finish()
-        return state.trials
+        return [state.trial(record) for _, record in sorted(state.results.items())]
 
 
 def with_expert(expert: DriveRun, config: ThreatSearchConfig, trials: list[SearchTrial]) -> list[SearchTrial]:
@@ -110,55 +151,47 @@ def with_expert(expert: DriveRun, config: ThreatSearchConfig, trials: list[Searc
     records = drive(replace(expert, tasks=tasks, selection=selection, identity=identity), None, None)
     by_number = {r.repetition: r for r in records}
     for trial in failures:
-        _same_values(expert.folder, by_number[trial.number], trial.values)
+        driven = by_number[trial.number].drawn  # empty if no scene could be generated
+        if driven and any(driven.get(name) != value for name, value in trial.values.items()):
+            raise Ad2Error(f"{expert.folder}: run {trial.number} is of another search; remove this folder")
     return [replace(t, expert=by_number.get(t.number)) for t in trials]
 
 
-@dataclass
 class _SearchState:
-    """State of a running search. `n_told`: results passed to the sampler."""
+    """State of a running search. `told`: number of results passed to the sampler."""
 
-    config: ThreatSearchConfig
-    store: EpisodeStore
-    lag: int
-    pool: WorldPool | None = None
-    drawn: list[dict[str, Any]] = field(default_factory=list)
-    results: dict[int, EpisodeRecord] = field(default_factory=dict)
-    n_told: int = 0
-    seen: Counter[str] = field(default_factory=Counter)  # verdicts
-
-    def __post_init__(self) -> None:
-        config = self.config
+    def __init__(self, config: ThreatSearchConfig, store: EpisodeStore) -> None:
+        self.config, self.store = config, store
         self.sampler = ParameterSampler(config.sampler, config.space, config.seed)
-        self.name = config.run.tasks[0].route_id
-        self.stop = EarlyStop(self.store, self._keep, config.run.worker_config.conditions, config.run.stop_after_unread)
-        self.bar = tqdm(total=config.budget, desc="runs", unit="run", disable=config.run.quiet)
+        self.lag = config.run.limits.workers if self.sampler.learns else config.budget
+        self.drawn: list[dict[str, Any]] = []
+        self.results: dict[int, EpisodeRecord] = {}
+        self.told = 0
+        self.stop = EarlyStop(store, self._keep, config.run.worker_config.conditions, config.run.stop_after_unread)
+        self.pool: WorldPool | None = None
+        self.bar: Any = None
 
     @property
     def draws_left(self) -> bool:
         return len(self.drawn) < self.config.budget
-
-    @property
-    def trials(self) -> list[SearchTrial]:
-        return [self._trial(n, self.results[n]) for n in sorted(self.results)]
 
     def advance(self) -> list[EpisodeTask]:
         """Draw all runs whose required results are available; return the tasks of those that are not stored yet."""
         tasks: list[EpisodeTask] = []
         while self.draws_left:
             number = len(self.drawn)
-            while self.n_told < number - self.lag + 1:
-                if self.n_told not in self.results:
+            while self.told < number - self.lag + 1:
+                if self.told not in self.results:
                     return tasks
-                self.sampler.tell(robustness(self.results[self.n_told], self.config.objective))
-                self.n_told += 1
-            values = self.sampler.next()
-            self.drawn.append(values)
-            record = self.store.has(self.name, number)
+                self.sampler.tell(self.told, robustness(self.results[self.told], self.config.objective))
+                self.told += 1
+            record = self.store.has(self.config.run.tasks[0].route_id, number)
+            # A stored run has no values if no scene could be generated: they are drawn again.
+            given = record.drawn if record is not None and record.drawn else None
+            self.drawn.append(self.sampler.draw(number, given))
             if record is None:
-                tasks.append(self.config.task(number, values))
+                tasks.append(self.config.task(number, self.drawn[number]))
             else:
-                _same_values(self.store.folder, record, values)
                 self.results[number] = record
         return tasks
 
@@ -172,81 +205,13 @@ class _SearchState:
         if not self.draws_left:
             self.pool.finish()
 
-    def restarted(self, reason: str) -> None:
-        if not self.bar.disable:
-            self.bar.write(f"a world was lost: {reason}")
-
     def _keep(self, result: EpisodeResult) -> None:
-        number = result.record.repetition
-        trial = self._trial(number, result.record)
+        trial = self.trial(result.record)
         self.store.save(result if trial.failed else replace(result, metric_info=None, track=None))
-        with disk_full(self.store.folder, lambda: self.store.count), JournalFile(self._lines) as out:
-            out.append(_line(trial).encode())
-        self._show([trial])
+        failures = sum(scored(r) and failed(r) for r in self.store.records)
+        self.bar.set_postfix_str(f"failures {failures}", refresh=False)
+        self.bar.update()
 
-    def _trial(self, number: int, record: EpisodeRecord) -> SearchTrial:
+    def trial(self, record: EpisodeRecord) -> SearchTrial:
+        number = record.repetition
         return SearchTrial(number, self.drawn[number], record, robustness(record, self.config.objective))
-
-    @property
-    def _lines(self) -> Path:
-        return self.store.folder / "runs.jsonl"
-
-    def _show(self, new: Sequence[SearchTrial]) -> None:
-        for trial in new:
-            self.seen[trial.verdict] += 1
-        text = f"failures {self.seen['failed']}"
-        if self.seen["not scored"]:
-            text += f" not scored {self.seen['not scored']}"
-        self.bar.set_postfix_str(text, refresh=False)
-        self.bar.update(len(new))
-
-    def __enter__(self) -> _SearchState:
-        with atomic_write(self._lines) as out:
-            out.writelines(f"{_line(t)}\n" for t in self.trials)
-        self._show(self.trials)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
-
-
-def _lag(config: ThreatSearchConfig, store: EpisodeStore) -> int:
-    """The lag of the search: stored in the folder at the first start, read from it later."""
-    file = store.folder / "search.json"
-    lag = config.run.limits.workers if config.sampler in LEARNS else config.budget
-    if store.count and config.sampler in LEARNS:
-        lag = _lag_there(file)
-    with atomic_write(file) as out:
-        json.dump({**config.identity, "lag": lag, "budget": config.budget, "scenario": config.run.tasks[0].suite}, out)
-    return lag
-
-
-def _lag_there(file: Path) -> int:
-    hint = "It is the number of runs by which draws precede their results; choose another --out"
-    try:
-        lag = load(file)["lag"]
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise DataError(file, None, "lag", "a whole number", str(exc), hint) from exc
-    if not is_whole(lag, low=1):
-        raise DataError(file, None, "lag", "a whole number from 1 on", lag, hint)
-    return lag
-
-
-def _same_values(folder: Path, record: EpisodeRecord, values: Mapping[str, Any]) -> None:
-    """Raise Ad2Error if a stored run has other values; `drawn` is empty if no scene could be generated."""
-    for name, value in values.items():
-        if record.drawn and record.drawn.get(name) != value:
-            raise Ad2Error(
-                f"{folder}: run {record.repetition} was driven with {name} = {record.drawn.get(name)!r}, and this "
-                f"search draws {value!r} there (edited, or another version of VerifAI); choose another --out"
-            )
-
-
-def _bounds(domain: ParameterDomain) -> dict[str, Any]:
-    if domain.options:
-        return {"options": list(domain.options)}
-    return {"low": domain.low, "high": domain.high, "whole": domain.whole}
-
-
-def _line(trial: SearchTrial) -> str:
-    return json.dumps(trial.to_json(), ensure_ascii=False, sort_keys=True)

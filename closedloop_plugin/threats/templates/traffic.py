@@ -17,7 +17,7 @@ from closedloop_plugin.threats.spec import (
     Occluder,
     ParameterRange,
 )
-from closedloop_plugin.threats.templates.draft import ProgramDraft
+from closedloop_plugin.threats.templates.draft import ProgramDraft, given
 
 CRUISE = 0.65  # speed of a careful driver, as a share of the speed limit
 BICYCLE_TOP = 6.0  # m/s
@@ -34,7 +34,7 @@ THINGS = {Adversary.DEBRIS: "debris", Adversary.BARRIER: "barrier", Adversary.CO
 def brake_hard(draft: ProgramDraft) -> None:
     at, lead = _where(draft), draft.name("lead")
     due, kind = draft.due()
-    rest = draft.free("rest", _given(draft.actor.stays_s), "s", "at a standstill")
+    rest = draft.free("rest", given(draft.actor.stays_s), "s", "at a standstill")
     draft.add(f"{lead} = rail_at(15, accel=3.0)")
     _vehicle(draft, lead, f"BrakeHard({at}, {due}, {kind}, {rest})")
 
@@ -43,7 +43,7 @@ def slow_ahead(draft: ProgramDraft) -> None:
     at, slow = _where(draft), draft.name("slow")
     due, kind = draft.due()
     pace = _pace(draft, 0.5, 0.6 * _cruise(draft.site), "as slowly as it goes")
-    stays = draft.free("stays", _given(draft.actor.stays_s), "s", "so slowly")
+    stays = draft.free("stays", given(draft.actor.stays_s), "s", "so slowly")
     aside = ", -0.2 * width" if draft.actor.adversary is Adversary.BICYCLE else ""
     draft.add(f"{slow} = rail_at(short_of({at}, 2 * {pace}){aside}, accel=2.0)")
     _vehicle(draft, slow, f"SlowAhead({at}, {due}, {kind}, {pace}, {stays})")
@@ -98,7 +98,7 @@ def hidden_stop(draft: ProgramDraft) -> None:
     draft.add(f"{at} = at_least({draft.where()}, 32)")
     due, kind = draft.due()
     pace = _pace(draft, 3.0, _cruise(draft.site) + 3.0, "of what hides it, at most")
-    stays = draft.free("stays", _given(actor.stays_s), "s", "until the lane is free again")
+    stays = draft.free("stays", given(actor.stays_s), "s", "until the lane is free again")
     draft.add(f"{cover} = rail_at({COVER_STARTS[actor.occluder]:g}, accel=3.0)")
     _vehicle(draft, cover, f"SwerveAway({at}, {due}, {kind}, {pace})", kind=actor.occluder.value)
     draft.add("")
@@ -135,18 +135,12 @@ def _cruise(site: ThreatSite) -> float:
     return CRUISE * site.speed_limit
 
 
-def _given(values: ParameterRange | None) -> ParameterRange:
-    """A number that the behaviour requires; spec.clashes rejects specs without it."""
-    assert values is not None
-    return values
-
-
 def _pace(draft: ProgramDraft, least: float, most: float, what: str) -> str:
     """Declare `pace`, the spec's speed clipped to [least, most] m/s."""
     if draft.actor.adversary is Adversary.BICYCLE:
         most = min(most, BICYCLE_TOP)
-    given = _given(draft.actor.speed_mps)
-    low, high = (min(max(value, least), most) for value in (given.low, given.high))
+    speed = given(draft.actor.speed_mps)
+    low, high = (min(max(value, least), most) for value in (speed.low, speed.high))
     return draft.free("pace", ParameterRange(low=low, high=high), "m/s", what)
 
 

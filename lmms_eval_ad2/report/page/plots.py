@@ -100,14 +100,14 @@ def _categories(plot: CategoryPlot, colours: Mapping[str, str]) -> str | None:
     if not series:
         return None
     n = len(plot.categories)
-    with _settings():
+    with settings():
         if plot.lines:
-            figure, axes = _figure(0.9 + LINE * n, WIDTH * 0.8)
+            figure, axes = figure_of(0.9 + LINE * n, WIDTH * 0.8)
             axes.set_yticks(range(n), [shortened(name, 48) for name in plot.categories])
             axes.set_ylim(n - 0.4, -0.6)
             axes.set_xlabel(plot.unit)
         else:
-            figure, axes = _figure(2.8, min(WIDTH, max(4.8, 1.4 + n * (0.7 + 0.2 * len(series)))))
+            figure, axes = figure_of(2.8, min(WIDTH, max(4.8, 1.4 + n * (0.7 + 0.2 * len(series)))))
             room = min(24, max(9, round(11.5 * figure.get_figwidth() / n)))  # characters below a category
             names = ["\n".join(shortened(line, room) for line in name.split("\n")) for name in plot.categories]
             axes.set_xticks(range(n), names)
@@ -157,8 +157,8 @@ def _differences(plot: DifferencePlot) -> str | None:
     if not named:
         return None
     values = [value for value, _ in named]
-    with _settings():
-        figure, axes = _figure(2.8, WIDTH)
+    with settings():
+        figure, axes = figure_of(2.8, WIDTH)
         for sign, colour, label in ((1, COLOURS[0], plot.signs[0]), (-1, COLOURS[1], plot.signs[1])):
             some = [(i, value) for i, value in enumerate(values) if value * sign > 0]
             if some:
@@ -215,8 +215,8 @@ def _stacked(
     """Horizontal bars of parts, in percent; shares: by part, one per bar. None without a bar."""
     if not bars:
         return None
-    with _settings():
-        figure, axes = _figure(0.9 + 0.25 * len(bars))
+    with settings():
+        figure, axes = figure_of(0.9 + 0.25 * len(bars))
         left = [0.0] * len(bars)
         for name, values in shares.items():
             axes.barh(range(len(bars)), values, 0.7, left=left, color=colours[name], label=shortened(name))
@@ -229,11 +229,11 @@ def _stacked(
         return _svg(figure, axes, axis="x")
 
 
-def _settings() -> Any:
+def settings() -> Any:
     return require("matplotlib", "plots of the report page").rc_context(SETTINGS)
 
 
-def _figure(height: float, width: float = WIDTH) -> tuple[Any, Any]:
+def figure_of(height: float, width: float = WIDTH) -> tuple[Any, Any]:
     """A figure of `width` x `height` inches, and its axes."""
     from matplotlib.figure import Figure
 
@@ -242,12 +242,17 @@ def _figure(height: float, width: float = WIDTH) -> tuple[Any, Any]:
 
 
 def _svg(figure: Any, axes: Any, axis: str = "y") -> str:
-    """Add grid and legend; the <svg> element only, without XML header, metadata and external references."""
+    """Add grid and legend; returns the figure as SVG."""
     axes.grid(axis=axis, color=GREY, alpha=0.25, linewidth=0.8)
     axes.set_axisbelow(True)
     longest = max(len(label) for label in axes.get_legend_handles_labels()[1])
     columns = max(1, int(figure.get_figwidth() / (0.09 * longest + 0.6)))
     figure.legend(loc="outside upper left", ncols=min(columns, 4), frameon=False)
+    return svg(figure)
+
+
+def svg(figure: Any) -> str:
+    """The <svg> element only, without XML header, metadata and external references."""
     buffer = io.StringIO()
     nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with warnings.catch_warnings():

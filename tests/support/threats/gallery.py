@@ -68,9 +68,6 @@ class Reader(HTMLParser):
         """All text with single spaces."""
         return " ".join(" ".join(self.pieces).split())
 
-    def card(self, name: str) -> dict[str, str | None]:
-        return next(attrs for tag, attrs in self.tags if tag == "article" and attrs["id"] == f"s-{name}")
-
 
 def spec(**other: Any) -> ThreatSpec:
     known = {

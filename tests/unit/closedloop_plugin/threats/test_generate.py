@@ -39,7 +39,7 @@ from closedloop_plugin.threats.transcript import (
     ThreatAttempt,
     ThreatTranscript,
 )
-from closedloop_plugin.threats.verdict_files import read_verdicts, write_verdicts
+from closedloop_plugin.threats.verdicts import read_verdicts, write_verdicts
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 pytestmark = pytest.mark.system
@@ -108,9 +108,10 @@ def job_in(folder: Path) -> ThreatGenerationConfig:
     demo = suite("demo")
     seen = cameras_of("front@160x90", RULES)
     return ThreatGenerationConfig(
-        folder / "threats", demo, demo.routes[:2],
-        FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"}),
-        RULES, driver_of(seen), seen, moments=1, frames=1, limits=PoolLimits(2), reflect=0, checked=False, quiet=True,
+        folder=folder / "threats", suite=demo, routes=demo.routes[:2],
+        world=FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"}),
+        profile=RULES, driver=driver_of(seen), cameras=seen, moments=1, frames=1, limits=PoolLimits(2), reflect=0,
+        checked=False, quiet=True,
     )  # fmt: skip
 
 
@@ -338,8 +339,8 @@ demo = suite("demo")
 world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {{"folder": Path({maps!r})}})
 seen = cameras_of("front@160x90", t.RULES)
 job = g.ThreatGenerationConfig(
-    Path({out!r}), demo, demo.routes, world, t.RULES, t.driver_of(seen), seen, moments=1, frames=1, reflect=0,
-    checked=False, quiet=True,
+    folder=Path({out!r}), suite=demo, routes=demo.routes, world=world, profile=t.RULES, driver=t.driver_of(seen),
+    cameras=seen, moments=1, frames=1, reflect=0, checked=False, quiet=True,
 )
 generate(job, ScriptedInterviewee(), Slow({{}}))
 """

@@ -25,7 +25,6 @@ from support.tiers import count
 from closedloop_plugin.threats.fuser.rules import RulesFuser
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
 from closedloop_plugin.threats.fuser.uniform import UniformFuser
-from closedloop_plugin.threats.pairs import apart
 from closedloop_plugin.threats.spec import (
     RULES,
     Adversary,
@@ -43,9 +42,11 @@ from closedloop_plugin.threats.spec import (
 )
 from closedloop_plugin.threats.spec_parsing import read_spec
 from closedloop_plugin.threats.spec_text import clause, sentence
-from closedloop_plugin.threats.templates import covers
+from closedloop_plugin.threats.templates import crossing as crossing_module
+from closedloop_plugin.threats.templates import draft as draft_module
 from closedloop_plugin.threats.templates.draft import ProgramDraft
 from closedloop_plugin.threats.templates.program import TEMPLATES, program
+from closedloop_plugin.threats.words import apart
 
 PAGE = REPO / "docs" / "security.md"
 LENDS, LENDS_NOT = site(), site(left=1)  # whether the oncoming lane is the only way past an obstacle
@@ -146,7 +147,8 @@ def bodies() -> frozenset[str]:
             continue
         for excluded, where in itertools.product(outcomes(spec), (LENDS, LENDS_NOT)):
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(covers, "in_junction", lambda draft, gap, long, out=excluded: gap in out)
+                for module in (draft_module, crossing_module):
+                    patched.setattr(module, "in_junction", lambda draft, gap, long, out=excluded: gap in out)
                 found.add(skeleton(program(spec, where)).body)
     return frozenset(found)
 
@@ -163,7 +165,8 @@ def sections() -> frozenset[str]:
         spec = spec.model_copy(update={"further": (ThreatActor.model_validate(OTHER),)})
         for excluded, where in itertools.product(outcomes(spec), (LENDS, LENDS_NOT)):
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(covers, "in_junction", lambda draft, gap, long, out=excluded: gap in out)
+                for module in (draft_module, crossing_module):
+                    patched.setattr(module, "in_junction", lambda draft, gap, long, out=excluded: gap in out)
                 draft = ProgramDraft(spec, where)
                 TEMPLATES[spec.behaviour](draft)
             found.add(section(1, draft.params, draft.lines, f"{clause(spec, alone=False)}."))

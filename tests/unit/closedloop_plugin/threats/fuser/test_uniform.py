@@ -13,10 +13,10 @@ from support.tiers import examples
 
 from closedloop_plugin.threats.fuser.slots import slots
 from closedloop_plugin.threats.fuser.uniform import UniformFuser, picture_conditions
-from closedloop_plugin.threats.pairs import apart
 from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import RULES, AdversaryBehaviour, ContradictorySign, ThreatSpec
 from closedloop_plugin.threats.templates.program import program
+from closedloop_plugin.threats.words import apart
 
 
 def uniform(where: ThreatSite, seed: int) -> ThreatSpec:

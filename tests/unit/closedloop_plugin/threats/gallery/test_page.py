@@ -1,14 +1,13 @@
-"""The gallery page: content, hostile texts in a real browser, and the size of a large suite."""
+"""The gallery page: content, hostile texts, broken files, and the size of a large suite."""
 
 from __future__ import annotations
 
 import base64
+import html
 import io
-import json
-import os
 import re
 import shutil
-import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from support.threats.gallery import (
     attempt,
     exchange,
     index,
+    noise,
     passed,
     record,
     run,
@@ -34,9 +34,13 @@ from support.threats.gallery import (
 from closedloop_plugin.threats.gallery import page as gallery
 from closedloop_plugin.threats.gallery import runs as gallery_runs
 from closedloop_plugin.threats.gallery import scenarios as gallery_read
-from closedloop_plugin.threats.gallery.scenarios import ScenarioCheckState
+from closedloop_plugin.threats.gallery.scenarios import GalleryScenario, ScenarioCheckState
 from closedloop_plugin.threats.transcript import ScenarioVerdict
-from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
+
+
+def rendered(folder: Path) -> str:
+    return gallery.page(folder, *gallery_read.read(folder))
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +90,7 @@ def page(threats: Path, runs: list[Path]) -> str:
 
 
 def test_states_are_of_the_current_program(threats: Path) -> None:
-    found = {s.name: s for s in gallery_read.read(threats).scenarios}
+    found = {s.name: s for s in gallery_read.read(threats)[1]}
     assert {n: s.state for n, s in found.items()} == {
         "101": ScenarioCheckState.PASSED,
         "102": ScenarioCheckState.PASSED,
@@ -101,141 +105,40 @@ def test_states_are_of_the_current_program(threats: Path) -> None:
 
 
 def test_the_content_of_the_page(page: str) -> None:
-    html = Reader(page)
+    shown = Reader(page).flat
     for fact in (
-        "base suite demo", "interviewed qwen2.5-vl-7b", "fuser rules", "seed 11", "5 scenarios made, of 6",
-        "2 pass the check (66.7 % of 3 checked)", "1 left out of the suite", "1 not made", "1 attempts refused",
+        "base suite demo", "interviewed qwen2.5-vl-7b", "fuser rules", "seed 11", "2 passed", "1 check failed",
+        "1 changed since its check", "1 not checked", "1 not made", "2 not in the suite",
         "A truck drives ahead of the ego and brakes to a standstill, 20 to 40 m on.", "probes prediction",
-        "expert survived 1 of 2 draws", "hits it in 4 of 4 draws", "20 to 40", "collision: vehicle (s1) at 9.6 s",
-        "failed by the threat 1 of 2", "world failed: the world died", "embedded 0.1.0, profile bench2advlm, seed 0",
-        "Prediction: asked of qwen2.5-vl-7b", "It goes on.", 'param route = "demo:101"', "as it acts, 4.2 s",
-        "mean driving score 80.0 over 2 scored", "103 left out: the expert does not survive it",
+        "the driver of the check survived 1 of 2 draws", "hits it in 4 of 4 draws", "collision: vehicle (s1) at 9.6 s",
+        "failed by the threat 1 of 2", "world failed: the world died",
+        "qwen2.5-vl-7b: 0.0 s, 0.0 m/s, prediction", "It goes on.", 'param route = "demo:101"',
+        "mean driving score 80.0 over 2 scored", "the expert does not survive it", "not driven by the target",
     ):  # fmt: skip
-        assert fact in html.flat, fact
-    assert html.card("102")["data-failed"] == "0 1"
-    assert html.card("101")["data-failed"] == "1"
-    assert html.card("101")["data-scores"] == "100.000 75.000"
-    assert html.card("104")["data-scores"] == "- 90.000"  # a failed world has no score
-    assert html.card("105")["data-driven"] == ""
-    assert html.card("102")["data-adversary"] == "bus"
-
-
-def test_further_actors_and_conditions_are_tags() -> None:
-    follower = {
-        "adversary": "van", "behaviour": "tailgate", "place": {"side": "behind", "lane": "own", "ahead_m": 20},
-        "trigger": {"value": 2}, "road": "open",
-    }  # fmt: skip
-    shown = spec(further=[follower], perception={"sun_glare": 50, "contradictory_sign": "no_entry"})
-    assert gallery._more(shown) == ["and tailgate: van", "sun glare", "sign: no entry"]
-    assert gallery._more(spec()) == []
+        assert fact in shown, fact
 
 
 def test_pictures_are_of_the_current_program(page: str) -> None:
     parts = {m[1]: m[2] for m in re.finditer(r'<article class="card" id="s-(\d+)"(.*?)</article>', page, re.S)}
     assert "as it acts" in parts["101"]
-    assert 'class="top"' in parts["101"]
     assert "what the interview showed" in parts["104"]  # the check's picture is of another version
-    assert 'class="top"' not in parts["104"]
     for text in re.findall(r'src="data:image/jpeg;base64,([^"]+)"', page):
         data = base64.b64decode(text)
-        assert len(data) <= 15_000
-        assert Image.open(io.BytesIO(data)).size in ((400, 225), (240, 135))  # of the card, of a moment
+        assert len(data) <= 15_000 and Image.open(io.BytesIO(data)).size == (400, 225)
 
 
 def test_hostile_text_is_escaped(page: str) -> None:
-    html = Reader(page)
-    assert [tag for tag, _ in html.tags if tag in ("script", "style", "iframe", "link", "form")] == ["style", "script"]
+    shown = Reader(page)
+    assert [tag for tag, _ in shown.tags if tag in ("script", "style", "iframe", "link", "form")] == ["style"]
     assert not [
-        a for _, attrs in html.tags for a in attrs if a.startswith("on") or a in ("srcdoc", "style", "formaction")
+        a for _, attrs in shown.tags for a in attrs if a.startswith("on") or a in ("srcdoc", "style", "formaction")
     ]
-    addresses = [v for _, attrs in html.tags for k, v in attrs.items() if k in ("src", "href", "xlink:href", "action")]
-    assert all(str(v).startswith(("data:image/jpeg;base64,", "#s-")) for v in addresses)
-    assert html.text.count(ATTACKS[0]) >= 10  # description, why, question, answers, reply, problem, agent, fuser ...
-    assert "{{ 7*7 }}" in html.text
-    assert "[U+202E]gnp.x[U+2066][U+0000][U+200B]" in html.text
+    addresses = [v for _, attrs in shown.tags for k, v in attrs.items() if k in ("src", "href", "xlink:href", "action")]
+    assert all(str(v).startswith("data:image/jpeg;base64,") for v in addresses)
+    assert shown.text.count(ATTACKS[0]) >= 8  # description, why, answers, agent, fuser, refusal ...
+    assert "{{ 7*7 }}" in shown.text
+    assert "[U+202E]gnp.x[U+2066][U+0000][U+200B]" in shown.text
     assert not re.search("[\x00\u202a-\u202e\u2066-\u2069]", page)
-
-
-# -- in a real browser ---------------------------------------------------------------------------------------------
-
-DRIVER = """<script>
-const shown = () => [...document.querySelectorAll(".card")].filter((c) => !c.hidden).map((c) => c.id.slice(2));
-const set = (e, value) => { e.value = value; e.dispatchEvent(new Event("input")); return shown(); };
-const once = (e, value) => { const found = set(e, value); set(e, ""); return found; };
-const pick = (key, value) => once(document.querySelector("[data-filter=" + key + "]"), value);
-const one = (id, value) => once(document.getElementById(id), value);
-const found = {
-  bus: pick("adversary", "bus"), perception: pick("weakness", "perception"), refused: pick("state", "not made"),
-  text: one("text", "BUS standstill"), by0: one("failed", "0"), all: one("failed", "all"), some: one("failed", "some"),
-  none: one("failed", "none"), sorted: one("sort", "1+"), back: shown(),
-};
-document.querySelector("#s-101 .sentence").click();
-found.opened = document.querySelector("#s-101 details").open;
-found.loading = [...document.images].every((i) => i.loading === "lazy");
-found.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-found.ground = getComputedStyle(document.body).backgroundColor;
-document.body.dataset.found = JSON.stringify(found);
-</script>"""
-
-
-def browse(text: str, folder: Path, *options: str) -> str:
-    """The page's elements after its scripts ran, from Debian's chromium."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("no chromium: apt-get install chromium")
-        pytest.skip("no chromium here")
-    file = folder / "page.html"
-    file.write_text(text, "utf-8")
-    command = [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *options,
-             f"--user-data-dir={folder / 'profile'}", "--timeout=100000", "--dump-dom", f"file://{file}"]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert "<html" in done.stdout, done.stderr[-2000:]
-    return done.stdout
-
-
-def title(dom: str) -> str:
-    found = re.search(r"<title>(.*?)</title>", dom, re.S)
-    return found[1] if found else ""
-
-
-@pytest.mark.integration
-def test_nothing_hostile_runs_in_a_browser(page: str, tmp_path: Path) -> None:
-    dom = browse(page, tmp_path)
-    assert title(dom) == "Threat gallery: threat demo"
-    assert re.search(r'id="shown"[^>]*>6 of 6<', dom)  # the page's own script ran, so its hash is right
-
-
-@pytest.mark.integration
-def test_the_policy_stops_what_escaping_would_miss(page: str, tmp_path: Path) -> None:
-    raw = page.replace("</main>", "".join(ATTACKS[:3]) + "</main>")
-    assert title(browse(raw, tmp_path)) == "Threat gallery: threat demo"
-
-
-@pytest.mark.integration
-def test_filters_sorting_and_opening(page: str, tmp_path: Path) -> None:
-    """Without the policy, so that the test's script runs; an unescaped attack shows that the title would change."""
-    free = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
-    free = free.replace("</body>", DRIVER + "<img src=x onerror=\"document.title='owned'\"></body>")
-    dom = browse(free, tmp_path, "--window-size=400,900", "--blink-settings=preferredColorScheme=0")
-    assert title(dom) == "owned"
-    found_json = next(attrs["data-found"] for tag, attrs in Reader(dom).tags if tag == "body")
-    found = json.loads(str(found_json))
-    assert found["bus"] == ["102"]
-    assert found["perception"] == ["104"]
-    assert found["refused"] == ["106"]
-    assert found["text"] == ["102"]
-    assert (found["by0"], found["all"], found["some"]) == (["102"], ["102"], ["101"])
-    assert found["none"] == ["104"]  # driven by the second without a failure; 105 was never driven
-    assert found["sorted"] == ["102", "101", "104", "103", "105", "106"]
-    assert found["back"] == ["101", "102", "103", "104", "105", "106"]
-    assert found["opened"]
-    assert found["loading"]
-    assert found["overflow"] <= 0
-    assert found["ground"] == "rgb(20, 23, 28)"  # dark mode
-
-
-# -- runs ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_of_another_suite_or_of_other_programs_is_refused(threats: Path, tmp_path: Path) -> None:
@@ -273,12 +176,78 @@ def test_failures_are_counted_by_cause(threats: Path, tmp_path: Path) -> None:
     assert gallery_runs.outcome([threat, again]).status == "failed by both"
     records = [record("101", score=60.0, hit=True, body="r1"), record("102", score=60.0, hit=True)]
     gallery.write(threats, tmp_path / "page.html", [run(tmp_path / "run", threats, "a", records)])
-    html = Reader((tmp_path / "page.html").read_text("utf-8"))
-    assert html.card("101")["data-failed"] == "" and html.card("102")["data-failed"] == "0"
-    assert "1 failed by the threat" in html.flat and "1 failed by the standard scenario" in html.flat
-    assert "Failed by the threat, by behaviour" in html.flat
+    shown = Reader((tmp_path / "page.html").read_text("utf-8")).flat
+    assert "1 failed by the threat" in shown and "1 failed by the standard scenario" in shown
 
 
 def test_two_runs_of_one_agent_have_different_labels(threats: Path, tmp_path: Path) -> None:
     found = [run(tmp_path / name, threats, "expert", []) for name in ("a", "b")]
     assert [d.label for d in gallery_runs.read(threats, found)] == ["expert (a)", "expert (b)"]
+
+
+def test_parameters_of_a_program() -> None:
+    text = 'param route = "demo:101"\nparam ahead = Range(20, 40.5)   # m: where\nparam n = Uniform(1, 2)\nparam k=3\n'
+    found = GalleryScenario(name="1", program=text, problems=[]).parameters
+    assert found == [("ahead", "Range(20, 40.5)", "m: where"), ("n", "Uniform(1, 2)", ""), ("k", "3", "")]
+
+
+def test_broken_pictures_and_transcripts_are_reported(tmp_path: Path) -> None:
+    add(tmp_path, transcript(ROUTES[0], attempt(spec())), moment=False)
+    (tmp_path / "frames" / "101_0.jpg").write_bytes(b"<svg onload=alert(1)>")
+    assert "101_0.jpg cannot be read as a picture" in rendered(tmp_path)
+    (tmp_path / "transcripts" / "101.json").write_text('{"route": 3}')
+    scenario = gallery_read.read(tmp_path)[1][0]
+    assert "its transcript cannot be read" in scenario.problems[0]
+    assert str(tmp_path) not in rendered(tmp_path)
+
+
+def test_a_program_with_an_unreadable_route_has_a_card_with_the_problem(tmp_path: Path) -> None:
+    (tmp_path / "fine.scenic").write_text('param route = "demo:102"\n')
+    (tmp_path / "two.scenic").write_text('param route = "demo:101"\nparam route = "demo:102"\n')
+    fine, two = gallery_read.read(tmp_path)[1]
+    assert (fine.route, fine.problems, two.route) == (("demo", "102"), [], None)
+    assert "names two routes" in two.problems[0] and str(tmp_path) not in two.problems[0]
+
+
+def test_a_folder_of_custom_programs(tmp_path: Path) -> None:
+    (tmp_path / "mine.scenic").write_text('"""A dog\nruns <b>.\n\nMore."""\nparam route = "demo:102"\nego = new Car\n')
+    reader = Reader(rendered(tmp_path))
+    assert "A program without a specification." in reader.flat and "runs <b>." in reader.flat
+    assert "not checked" in reader.flat
+    assert "demo · 102" in reader.flat
+
+
+def test_a_missing_folder_and_no_scenarios_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match="no such folder"):
+        gallery_read.read(tmp_path / "absent")
+    with pytest.raises(Ad2Error, match="no scenario programs"):
+        gallery_read.read(tmp_path)
+    (tmp_path / "suite.json").write_text('{"failed": [1]}')
+    with pytest.raises(DataError, match="failed"):
+        gallery_read.read(tmp_path)
+
+
+def test_the_page_of_a_large_suite_is_small(tmp_path: Path) -> None:
+    """A quarter of 220 scenarios, each with texts and pictures of maximum size."""
+    for name in ("transcripts", "scenarios"):
+        (tmp_path / name).mkdir()
+    long, count = "<&'\"> " * 3000, 55
+    for number in range(count):
+        route = replace(ROUTES[0], id=str(1000 + number))
+        tried = attempt(spec(description="<" * 600), exchanges=[exchange(reply=long)])
+        kept = transcript(route, tried, (long, long, long))
+        kept.write(tmp_path / "transcripts" / f"{route.id}.json")
+        (tmp_path / "scenarios" / f"{route.id}.scenic").write_text("# " + "<" * 20_000)
+        noise(tmp_path / "frames" / f"{route.id}_0.jpg", (1600, 900)) if number == 0 else _copy(tmp_path, route.id)
+    assert len(rendered(tmp_path).encode()) < 12_000_000 * count / 220
+
+
+@pytest.mark.parametrize("text", ["a" * 99, "<" * 99, "\u202e" * 99, "\u96fe" * 99, "\ud800" * 99, "a\r\nb" * 30])
+def test_texts_are_cut_by_their_escaped_length(text: str) -> None:
+    cut = gallery.clip(text, 40).split(" … (")[0]
+    assert 35 <= len(html.escape(cut).encode()) <= 40
+    assert gallery.clip("short\r\n", 40) == "short\n"
+
+
+def _copy(folder: Path, name: str) -> None:
+    shutil.copy(folder / "frames" / "1000_0.jpg", folder / "frames" / f"{name}_0.jpg")

@@ -14,7 +14,7 @@ from support.threats.threat_requests import valid_spec
 from closedloop_plugin.core.state import Actor, ActorKind, Control, GroundTruth, Observation, RouteCommand
 from closedloop_plugin.core.visibility import VisibleExtent
 from closedloop_plugin.runner.episode import EpisodeTick
-from closedloop_plugin.threats.sight import SightBeforeAct, hidden_act
+from closedloop_plugin.threats.snapshot import SightBeforeAct, hidden_act
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.verdicts import NearestActor, ScenarioDraw, draw_of, verdict_of
 

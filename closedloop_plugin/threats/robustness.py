@@ -26,9 +26,7 @@ from statistics import fmean
 from closedloop_plugin.core.record import PROGRAM_ENDED, EpisodeRecord
 from closedloop_plugin.core.state import FAILED
 from closedloop_plugin.scoring.failure_cause import cause_of
-from lmms_eval_ad2.core.errors import Ad2Error
 
-OBJECTIVES = ("all", "ttc", "gap", "progress")
 TTC_S, GAP_M, PACE = 4.0, 5.0, 5.0  # s, m, m/s: values at which a term reaches 1
 OTHERWISE = 0.1  # factor of a failure on top of a standard scenario, in which no body of the program is involved
 LEAST = 0.01  # lower limit of a term: positive, because 0 is the border of failure
@@ -47,40 +45,26 @@ def failed(record: EpisodeRecord) -> bool:
 
 def robustness(record: EpisodeRecord, objective: str = "all") -> float | None:
     """Robustness in [-1, 1]; None if the episode could not be scored."""
-    if objective not in OBJECTIVES:
-        raise Ad2Error(f"--objective {objective}: expected one of {', '.join(OBJECTIVES)}")
     if not scored(record):
         return None
+    ended = record.status == PROGRAM_ENDED  # the remaining route is then not the driver's fault
     if failed(record):
-        ended = record.status == PROGRAM_ENDED  # the remaining route is then not the driver's fault
         lost = 1.0 - (record.score_penalty if ended else record.score_composed / 100.0)
         hit = any(record.infractions[name] for name in COLLISIONS)
         cause = cause_of(record)
         factor = OTHERWISE if record.world.get("standard") == "kept" and cause and not cause.by_threat else 1.0
         return -min(max(lost, 0.5 if hit else 0.05), 1.0) * factor
-    terms = {"ttc": _ttc(record), "gap": _gap(record), "progress": _progress(record)}
-    return terms[objective] if objective != "all" else fmean(terms.values())
+    share, progress = record.score_route / 100.0, 1.0
+    if record.game_s > 0.0:
+        pace = _term(share * record.route_length_m / record.game_s, PACE)
+        progress = pace if ended else min(share, pace)
+    ttc, gap = _term(record.margins.get("min_ttc_s"), TTC_S), _term(record.margins.get("min_gap_m"), GAP_M)
+    return {"all": fmean((ttc, gap, progress)), "ttc": ttc, "gap": gap, "progress": progress}[objective]
 
 
 def closeness(ttc_s: float | None, gap_m: float | None) -> float:
     """Mean of the terms ttc and gap, in (0, 1]."""
     return fmean((_term(ttc_s, TTC_S), _term(gap_m, GAP_M)))
-
-
-def _ttc(record: EpisodeRecord) -> float:
-    return _term(record.margins.get("min_ttc_s"), TTC_S)
-
-
-def _gap(record: EpisodeRecord) -> float:
-    return _term(record.margins.get("min_gap_m"), GAP_M)
-
-
-def _progress(record: EpisodeRecord) -> float:
-    share = record.score_route / 100.0
-    if record.game_s <= 0.0:
-        return 1.0
-    pace = _term(share * record.route_length_m / record.game_s, PACE)
-    return pace if record.status == PROGRAM_ENDED else min(share, pace)
 
 
 def _term(value: float | None, enough: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from support.closedloop.models import privileged
 
 from closedloop_plugin.core.state import Actor, ActorKind
-from closedloop_plugin.threats.driven.actor_tracks import ScenarioActorTracks
+from closedloop_plugin.threats.driven.observer import ScenarioActorTracks
 from closedloop_plugin.threats.driven.summary import ScenarioActorTrack
 
 

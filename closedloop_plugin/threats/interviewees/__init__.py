@@ -1,1 +1,0 @@
-"""Implementations of Interviewee: a model, and a driver without words."""
