@@ -34,7 +34,7 @@ from closedloop_plugin.driver.agents.make import BUILT_IN, cameras_of, make_agen
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.run import DriveRun, run
+from closedloop_plugin.runner.run import run
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
@@ -184,7 +184,7 @@ class _DrawRunner:
             engine=self.engine, retry_failed=self.retry_failed, quiet=self.quiet,
         )  # fmt: skip
         assembled = assemble(config, RouteSelection(SUITE, "see programs.json", list(names)), driver)
-        draw: DriveRun = replace(
+        draw = replace(
             assembled,
             # The sha256 of each program and its map is in programs.json: a suite may grow between two starts.
             identity={**assembled.identity, "alone": self.alone, "towns_sha256": {}, "map_sha256": None},
@@ -195,7 +195,7 @@ class _DrawRunner:
             },
             tasks=[self._task(p, k, (camera,)) for p, k in draws],
         )
-        return run(draw, None, None)
+        return run(draw)
 
     def _task(self, program: ScenarioProgram, k: int, cameras: tuple[Camera, ...]) -> EpisodeTask:
         route = program.route

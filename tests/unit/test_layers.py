@@ -107,7 +107,13 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "scoring": {"core", "maps.base"},
     "audit": {"core", "scoring"},  # published result files
     "runner.recipe": set(),
+    "runner.options": set(),
     "runner": {"core", "maps.base", "scoring", "worlds.base", "agents.base", "interpreters.base"},
+    # From options to a run, for commands and library calls.
+    "runner.routes": {"core", "maps", "runner", "scenarios", "suites", "worlds.recipes"},
+    "runner.driver": {"core", "agents", "interpreters", "runner"},
+    "runner.training_data": {"core", "agents", "learn", "runner", "suites"},
+    "runner.prepare": {"core", "agents", "cluster", "runner", "worlds.recipes"},
     # Ray: world processes and models on other machines, behind the runner's and the agents' interfaces.
     "cluster": {"runner", "agents.model_backend"},
     # Makes, checks and searches scenarios by driving them: above the runner, below harness and cli.
@@ -122,7 +128,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     # Vehicles behind a network link: the agents and interpreters of the loop, another world.
     "robots": {"core", "agents", "interpreters", "show"},
     "harness.lmms_model": {"agents"},
-    "evaluation": {"core", "agents", "scoring", "runner", "harness.lmms_model", "cli"},  # closedloop_plugin.evaluate
+    "evaluation": {"core", "agents", "scoring", "runner", "harness.lmms_model", "cli"},  # see COMMANDS_IN_LIBRARY
     "testing": {"core", "maps", "worlds.base"},
 }  # fmt: skip
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
@@ -130,9 +136,9 @@ TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 SHARED = {
     "errors", "numbers", "printed", "storage", "image_files", "shown_image", "served_connections", "served_hosts",
     "shards", "prompts", "parsing", "llm", "metrics", "report", "report.text_table", "plugins", "records",
-    "parent_process",
+    "parent_process", "options",
 }  # fmt: skip
-SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "sigterm", "command_errors"}
+SHARED_WITH_COMMANDS = SHARED | {"installation", "sigterm", "command_errors"}
 # Training data of drives are questions too: records, and their comparison with those that are evaluated.
 SHARED_WITH_LEARN = SHARED | {"data", "data.home", "export", "records", "scoring"}
 # heavy library -> the folders or files that may import it
@@ -159,7 +165,7 @@ HEAVY = {
                "closedloop_plugin/threats/search/samplers.py"),
     "verifai": ("closedloop_plugin/threats/search/samplers.py",),
     "sklearn": ("closedloop_plugin/threats/search/bayes.py",),
-    "greenlet": ("closedloop_plugin/worlds/bridge/session.py",),
+    "greenlet": ("closedloop_plugin/worlds/bridge/session.py", "closedloop_plugin/runner/cluster/world_actors.py"),
     "carla": ("closedloop_plugin/carla/", "closedloop_plugin/worlds/recipes.py",
               "closedloop_plugin/cli/threats/check.py", "closedloop_plugin/cli/scenic/check.py"),
     "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/report/",
@@ -273,6 +279,22 @@ def test_imports_follow_the_layers() -> None:
         allowed = table[part] | {part} | EVERYWHERE
         offenders[name(path)] = {r for r in parts_of(imported(path), package) if not permits(allowed, r)}
     assert not any(offenders.values()), f"{_lines(offenders)}\nsee the tables of this file"
+
+
+# Imports of commands by a library, which are to go.
+COMMANDS_IN_LIBRARY = {"closedloop_plugin/interfaces/evaluation.py": {"closedloop_plugin.cli.drive.report"}}
+
+
+def test_no_library_imports_a_command() -> None:
+    """Programs that call `evaluate` or the tasks of lmms-eval need no parser, and a command only parses and prints."""
+    offenders = {}
+    for path in modules():
+        if part_of(path) != "cli":
+            commands = {n for n in imported(path) if re.match(r"(lmms_eval_ad2|closedloop_plugin)\.cli\b", n)}
+            listed = COMMANDS_IN_LIBRARY.get(name(path), set())
+            offenders[name(path)] = {n for n in commands if not any(n.startswith(one) for one in listed)}
+            assert not listed or commands, f"{name(path)} imports no command any more: remove it from the list"
+    assert not any(offenders.values()), _lines(offenders)
 
 
 def permits(grants: set[str], part: str) -> bool:

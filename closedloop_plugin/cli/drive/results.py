@@ -150,11 +150,11 @@ def read_results(path: Path, routes: str | None, name: str) -> DriveResults:
 
 
 def _run(path: Path, routes: str | None, name: str) -> DriveResults:
-    from closedloop_plugin.cli.drive.training_data import training_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.core.record import PROGRAM
     from closedloop_plugin.runner.decision_costs import decision_costs
     from closedloop_plugin.runner.store import asked_repetitions, read_drive, read_records
+    from closedloop_plugin.runner.training_data import training_note
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
     from closedloop_plugin.scoring.measures import ComparedEpisode
     from lmms_eval_ad2.core.errors import Ad2Error

@@ -78,9 +78,8 @@ def register(subparsers: Any) -> None:
 
 def run(options: DriveScoreOptions) -> int:
     from closedloop_plugin.cli.drive.results import routes_given
-    from closedloop_plugin.cli.drive.route_checks import without
-    from closedloop_plugin.cli.drive.selection import left_out_note
     from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.runner.routes import left_out_note, without
     from closedloop_plugin.scoring import comfort, official, summary
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
     from lmms_eval_ad2.core.errors import Ad2Error
@@ -189,8 +188,8 @@ def left_out_of(results: Sequence[Path]) -> dict[str, str]:
 
 def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[OfficialRecord]) -> JunctionShares | None:
     """Shares up to the first junction, of the routes that Traffic_Signs needs them for; None without --towns."""
-    from closedloop_plugin.cli.drive.selection import towns_of
     from closedloop_plugin.maps.towns.junction_shares import junction_shares
+    from closedloop_plugin.runner.routes import towns_of
     from closedloop_plugin.scoring.ability import signs_variant, untested
     from closedloop_plugin.scoring.junction_bounds import known_bounds
 
@@ -220,7 +219,7 @@ def _junction_notes(options: DriveScoreOptions, found: JunctionShares | None, sc
 
 def _trained(results: Sequence[Path]) -> list[str]:
     """Notes on run folders whose model was trained on routes that they were to drive."""
-    from closedloop_plugin.cli.drive.training_data import training_note
+    from closedloop_plugin.runner.training_data import training_note
     from lmms_eval_ad2.storage.identity import read_run
 
     selections = {path: read_run(path)["selection"] for path in results if (path / "run.json").is_file()}

@@ -9,8 +9,8 @@ import pytest
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.runner.episode import EvaluationConditions, blank_record
-from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.episode_record import blank_record
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions
 from closedloop_plugin.threats.draws import DrawPlan, DrivenDraws, share_of, survived_share
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.verdicts import NearestActor, ScenarioDraw

@@ -7,7 +7,7 @@ from support.closedloop.scored import episode
 
 from closedloop_plugin.cli.drive.report import report
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.runner.episode import PROGRAM
+from closedloop_plugin.core.record import PROGRAM
 
 
 @pytest.mark.parametrize(("length_m", "named"), [(40.0, True), (198.5, False), (0.0, False)])

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.driver.agents.make import BUILT_IN, SPEAKING
+from closedloop_plugin.scenarios.suites.lookup import suite
 from lmms_eval_ad2.storage.training_card import trained_text
 
 if TYPE_CHECKING:
-    from closedloop_plugin.cli.drive.run import DriveRunOptions
-    from closedloop_plugin.core.routes import Route
     from closedloop_plugin.learn.contamination import RouteContamination
     from closedloop_plugin.runner.assemble import RouteSelection
+    from closedloop_plugin.runner.options import DriveRunOptions
 
 KEY = "training"
 NOT_NAMED: Mapping[str, Any] = {"named": False}  # a model without ad2_training.json
@@ -38,7 +38,7 @@ def training_of(options: DriveRunOptions, subject: RouteSelection) -> RouteConta
     corridor = options.world != "carla"
     return of_models(
         models,
-        _routes(options, subject),
+        suite(options.suite, options.world).routes if options.suite else subject.routes,  # a program's: under its name
         asked=[route.id for route in subject.routes],
         maps=lambda route: "corridor" if corridor and route.town not in subject.towns else "town",
         strict=options.strict_contamination,
@@ -49,15 +49,6 @@ def _models(options: DriveRunOptions) -> list[str]:
     """The specifications of agents, interpreters and describers that are models."""
     given = (options.agent, options.interpreter, options.interpreter2, options.describer)
     return [spec for spec in given if spec and spec.strip() not in (*BUILT_IN, SPEAKING, "rules", "offline")]
-
-
-def _routes(options: DriveRunOptions, subject: RouteSelection) -> Sequence[Route]:
-    """All routes of the suite; for a program its own, under the program's name."""
-    if not options.suite:
-        return subject.routes
-    from closedloop_plugin.scenarios.suites.lookup import suite
-
-    return suite(options.suite, options.world).routes
 
 
 def selected(
