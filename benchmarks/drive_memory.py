@@ -24,9 +24,8 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision
 from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.driver.agents.baselines import StraightDriver
-from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions
 from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive
 from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup

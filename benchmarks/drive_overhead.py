@@ -24,12 +24,10 @@ from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.driver.agents.expert import ExpertDriver
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner import worker
-from closedloop_plugin.runner.decision_files import DecisionFiles
-from closedloop_plugin.runner.decision_log import DecisionLog
+from closedloop_plugin.runner.decision_files import DecisionFiles, DecisionLog
 from closedloop_plugin.runner.decisions import DecisionRules, TimedDecision
-from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions
 from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive
 from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup, ParameterDomain

@@ -27,10 +27,10 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, EndReason
 from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.runner.decisions import DecisionRules
-from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions
+from closedloop_plugin.runner.episode_record import EpisodeResult
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup

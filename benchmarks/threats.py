@@ -24,8 +24,7 @@ import numpy as np
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
-from closedloop_plugin.runner.decisions import DecisionRules
-from closedloop_plugin.runner.latency import LatencyModel
+from closedloop_plugin.runner.decisions import DecisionRules, LatencyModel
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.scenarios.suites.lookup import suite

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from huggingface_hub.constants import HF_HUB_CACHE
 
-from closedloop_plugin.cli.drive.options import DriverOptions
-from closedloop_plugin.cli.drive.prepared_run import check_decision_hz
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.driver.agents.make import cameras_of
+from closedloop_plugin.runner.options import DriverOptions
+from closedloop_plugin.runner.prepare import check_decision_hz
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness.task_selection import select
 from lmms_eval_ad2.storage.local_weights import is_path

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions
+from closedloop_plugin.runner.options import DecisionOptions, DriverOptions
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import add_command, option
 
@@ -123,8 +123,9 @@ def run(options: ServeOptions) -> int:
 
 
 def _check(options: ServeOptions, rules: Profile) -> None:
-    from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, check_driver
     from closedloop_plugin.driver.agents.make import BUILT_IN, SPEAKING, make_agent
+    from closedloop_plugin.runner.driver import check_driver
+    from closedloop_plugin.runner.prepare import check_decision_hz
 
     if options.agent in (*BUILT_IN, SPEAKING) and make_agent(options.agent).privileged:
         free = [name for name in BUILT_IN if not make_agent(name).privileged]
@@ -147,10 +148,10 @@ def _key(variable: str | None) -> str:
 
 
 def _load(options: ServeOptions, rules: Profile, api: ChatHttpApi) -> None:
-    from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.driver.agents.history import AgentWithHistory
     from closedloop_plugin.driver.agents.model_agent import ModelAgent
     from closedloop_plugin.interfaces.serve.services import DriverService, ModelService
+    from closedloop_plugin.runner.driver import driver_of
 
     made = driver_of(options, rules, options.policy)
     driver = DriverService(

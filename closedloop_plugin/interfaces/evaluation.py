@@ -20,7 +20,9 @@ from closedloop_plugin.scoring.ability import VARIANTS
 from lmms_eval_ad2.core.errors import Ad2Error
 
 if TYPE_CHECKING:
-    from closedloop_plugin.cli.drive.prepared_run import PreparedRun
+    from closedloop_plugin.runner.assemble import RunConfig
+
+    pass
 
 
 # Options that `evaluate` takes by other names (model, routes) or not at all.
@@ -82,8 +84,8 @@ def evaluate(
 
     Raises Ad2Error for a mistake of the user, and if the replies cannot be read (option stop_after_unread).
     """
-    from closedloop_plugin.cli.drive.prepared_run import prepare
-    from closedloop_plugin.cli.drive.run import DriveRunOptions, drive_options
+    from closedloop_plugin.runner.options import DriveRunOptions, drive_options
+    from closedloop_plugin.runner.prepare import prepare
 
     given = None if isinstance(model, str) else _system(model, name, batch_size or workers)
     unknown = sorted(set(options) - {field.name for field in fields(DriveRunOptions)} | set(options) & _ARGUMENTS)
@@ -101,8 +103,7 @@ def evaluate(
         settings |= {"routes_ids": ",".join(routes) if routes else None, "limit": limit, "repetitions": repetitions}
         agent = model if given is None else spec_of(given)
         drive = drive_options({"agent": agent, "out": folder, **settings, **options})
-        prepared = prepare(drive, given, quiet)
-        return _driven(prepared, drive.fresh_draws or repetitions, folder if out else None, traffic_signs)
+        return _driven(prepare(drive, given, quiet), folder if out else None, traffic_signs)
 
 
 def _system(model: Any, name: str | None, batch_size: int) -> ModelBackend | Agent:
@@ -114,20 +115,22 @@ def _system(model: Any, name: str | None, batch_size: int) -> ModelBackend | Age
     return LmmsModel.from_object(model, name, batch_size)
 
 
-def _driven(prepared: PreparedRun, repetitions: int, folder: Path | None, traffic_signs: str | None) -> DriveResult:
+def _driven(config: RunConfig, folder: Path | None, traffic_signs: str | None) -> DriveResult:
     """Drive the episodes that are missing, and summarise all."""
-    from closedloop_plugin.cli.drive.selection import other_values
     from closedloop_plugin.report.score_text import closing_text
-    from closedloop_plugin.runner.run import run
+    from closedloop_plugin.runner.run import other_values, run
     from closedloop_plugin.scoring.official import from_episode
     from closedloop_plugin.scoring.summary import summarise
 
-    records = tuple(run(prepared.run, prepared.agent, prepared.interpreter))
-    rules, identity = prepared.run.worker_config.conditions.profile, prepared.run.identity
-    whole = bool(prepared.routes) and len(records) == len(prepared.routes) * repetitions
+    records = tuple(run(config))
+    selection, rules = config.routes, config.profile
+    assert selection is not None
+    routes, repetitions = selection.routes, selection.repetitions
+    whole = bool(routes) and len(records) == len(routes) * repetitions
     official = [from_episode(record) for record in records]
-    more: dict[str, Any] = {"identity": identity, "traffic_signs": traffic_signs}
-    scores = summarise(official, prepared.routes, rules, repetitions, **more) if whole else None
-    table = closing_text(records, prepared.routes, rules, repetitions, folder=prepared.run.folder, **more)
-    notes = (*prepared.notes, *other_values(records, prepared.drawn))
-    return DriveResult(folder, records, scores, "\n".join([table, *notes]))
+    more: dict[str, Any] = {"identity": config.identity, "traffic_signs": traffic_signs}
+    scores = summarise(official, routes, rules, repetitions, **more) if whole else None
+    table = closing_text(records, routes, rules, repetitions, folder=config.folder, **more)
+    return DriveResult(
+        folder, records, scores, "\n".join([table, *selection.notes, *other_values(records, selection.drawn)])
+    )

@@ -29,8 +29,6 @@ from typing import Any
 from lmms_eval import evaluator
 from lmms_eval.api.task import ConfigurableTask
 
-from closedloop_plugin.cli.drive.route_checks import check_mapped, drivable, not_played, without
-from closedloop_plugin.cli.drive.selection import left_out_note
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import select
@@ -42,11 +40,12 @@ from closedloop_plugin.driver.agents.model_agent import ModelAgent
 from closedloop_plugin.driver.interpreters.make import make_interpreter
 from closedloop_plugin.driver.prompts.texts import texts_of
 from closedloop_plugin.learn.contamination import of_models
-from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble, remote
+from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.routes import check_mapped, drivable, left_out_note, not_played, without
 from closedloop_plugin.runner.run import run
 from closedloop_plugin.scenarios.suites.lookup import Suite, suite
 from closedloop_plugin.scoring.official import from_episode
@@ -300,7 +299,7 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
             draws={route: draw.seed for route, draw in found.draws.items() if draw.alone == found.alone},
             left_out=found.left_out, not_played=not_played(routes, {}, settings["world"]),
         )  # fmt: skip
-        records = run(assemble(config, selection, driver), *remote(driver))
+        records = run(assemble(config, selection, driver))
     for record in records:
         if record.blamed:
             show(f"ad2: failed: {record.failure}", file=sys.stderr, flush=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.storage.training_card import trained_text
 from lmms_eval_ad2.storage.untrusted_json import load, parse
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ MOST_BYTES = 10_000_000  # of an episode's line
 DRIVER = ("agent", "interpreter", "cameras")
 FREE = ("suite", "suite_sha256", "map_sha256", "towns_sha256", "version", "commit")
 DRIVEN = ("values", "alone", "draws")  # how free parameters and programs are played: it belongs to the suite
-TRAINING = "training"  # of a run's selection: its routes on which a model was trained
 
 _log = logging.getLogger(__name__)
 
@@ -158,6 +155,7 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.core.record import PROGRAM
     from closedloop_plugin.runner.decision_costs import decision_costs
     from closedloop_plugin.runner.store import asked_repetitions, read_drive, read_records
+    from closedloop_plugin.runner.training_data import training_note
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
     from closedloop_plugin.scoring.measures import ComparedEpisode
     from lmms_eval_ad2.core.errors import Ad2Error
@@ -188,20 +186,6 @@ def _run(path: Path, routes: str | None, name: str) -> DriveResults:
         training=training_note(selection, asked),
         costs=decision_costs(path, list({r.key: r for r in records}.values())),
     )
-
-
-def training_note(selection: Mapping[str, Any], asked: Sequence[str]) -> str:
-    """ "trained on 3 of these 220 routes (same_geometry 3)" for a run's selection; "" if on none, or not known."""
-    training = selection.get(TRAINING)
-    routes = training.get("routes") if isinstance(training, dict) else None
-    if not isinstance(routes, dict):
-        return ""
-    kinds = Counter(
-        str(found.get("kind")) if isinstance(found := routes[route], dict) else "unknown"
-        for route in asked
-        if route in routes
-    )
-    return trained_text(kinds, len(asked), "routes") if kinds else ""
 
 
 def suite_of(identity: Mapping[str, Any], routes: str | None) -> tuple[Suite | None, tuple[str, ...]]:

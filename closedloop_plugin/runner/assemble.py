@@ -1,11 +1,11 @@
-"""assemble: a DriveRun (tasks with seeds, worker configuration, run identity) from configuration, routes and driver.
+"""RunConfig, a run; `assemble` adds tasks with seeds, the configuration of its workers and its identity.
 
-Used by `ad2 drive run` and by the harness tasks, so that the same configuration gives the same scores in both.
+Used by all that drive, so that the same configuration gives the same scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,9 @@ from closedloop_plugin.driver.agent import Agent
 from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD
-from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.run import DriveRun
-from closedloop_plugin.runner.task import EpisodeTask, episode_seed, fresh_seed, shard
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions, episode_seed, fresh_seed, shard
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.worlds.base import EpisodeSetup
@@ -50,6 +48,8 @@ class RouteSelection:
     fresh: bool = False  # repetitions are other draws instead
     left_out: Mapping[str, str] = field(default_factory=dict)  # reasons of the routes that no mean includes, by id
     not_played: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # route id -> scenario -> reason
+    notes: tuple[str, ...] = ()  # printed below the scores
+    drawn: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # route id -> values of its played draw
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,11 @@ class DriverSetup:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Settings of a run. `track`, `recorders`: see WorkerConfig."""
+    """A run: its settings, and from `identity` on what `assemble` adds to them. `track`, `recorders`: see WorkerConfig.
+
+    `identity` must be equal whenever the run is resumed; `selection` and `tasks` may differ. `agent`, `interpreter`:
+    those of this process, which serve all worlds; None if each world process makes its own, or if there is none.
+    """
 
     folder: Path
     world: FactoryRecipe
@@ -83,14 +87,27 @@ class RunConfig:
     track: FactoryRecipe | None = None
     recorders: tuple[FactoryRecipe, ...] = ()
     limits: PoolLimits = field(default_factory=PoolLimits)
-    engine: WorldEngine = field(default_factory=LocalEngine)
-    stop_after_unread: int = STOP_AFTER_UNREAD
+    engine: WorldEngine = field(default_factory=LocalEngine)  # neither in the identity nor in the records
+    stop_after_unread: int = STOP_AFTER_UNREAD  # see EarlyStop
     retry_failed: bool = False
     quiet: bool = False
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    selection: Mapping[str, Any] = field(default_factory=dict)  # routes: all ids in order; repetitions, shard, asked
+    tasks: Sequence[EpisodeTask] = ()
+    worker: WorkerConfig | None = None
+    routes: RouteSelection | None = None
+    agent: Agent | None = None
+    interpreter: Interpreter | None = None
+
+    @property
+    def worker_config(self) -> WorkerConfig:
+        assert self.worker is not None, "not assembled"
+        return self.worker
 
 
-def assemble(config: RunConfig, selection: RouteSelection, driver: DriverSetup) -> DriveRun:
-    """The run, to be started with run.run(drive_run, *remote(driver))."""
+def assemble(config: RunConfig, selection: RouteSelection, driver: DriverSetup) -> RunConfig:
+    """The configuration of the whole run, for run.run."""
+    agent, interpreter = remote(driver)
     conditions = EvaluationConditions(
         profile=config.profile,
         rules=config.rules,
@@ -99,28 +116,26 @@ def assemble(config: RunConfig, selection: RouteSelection, driver: DriverSetup) 
         privileged=driver.agent.privileged,
         version=code_label(),
     )
-    worker_config = WorkerConfig(
+    worker = WorkerConfig(
         world=config.world,
         conditions=conditions,
         agent=driver.agent_recipe,
         interpreter=driver.interpreter_recipe,
         interprets=driver.interpreter is not None,
-        cameras=tuple(c.name for c in driver.cameras) if any(remote(driver)) else (),
-        encodings=common_encodings(system for system in remote(driver) if system is not None),
+        cameras=tuple(c.name for c in driver.cameras) if agent or interpreter else (),
+        encodings=common_encodings(system for system in (agent, interpreter) if system is not None),
         track=config.track,
         recorders=config.recorders,
     )
-    return DriveRun(
-        folder=config.folder,
+    return replace(
+        config,
         identity=_identity(config, selection, conditions, driver),
         selection=_selection_json(selection),
         tasks=shard(_tasks(config, selection, driver.cameras), selection.shard),
-        worker_config=worker_config,
-        limits=config.limits,
-        engine=config.engine,
-        stop_after_unread=config.stop_after_unread,
-        retry_failed=config.retry_failed,
-        quiet=config.quiet,
+        worker=worker,
+        routes=selection,
+        agent=agent,
+        interpreter=interpreter,
     )
 
 

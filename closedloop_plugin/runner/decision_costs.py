@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.runner.decision_files import StoredDecision, decision_file, read_decisions
+from closedloop_plugin.runner.decision_files import decision_file, read_decisions
 
 NOT_REPORTED = "not reported"
 
@@ -71,7 +71,8 @@ def decision_costs(run: Path, records: Sequence[EpisodeRecord]) -> DecisionCosts
     seconds = array("d")
     for record in records:
         kept = 0
-        for one in _kept(run, record):
+        file = decision_file(run, f"{record.route_id}_rep{record.repetition}")
+        for one in read_decisions(file) if file.is_file() else ():
             kept += 1
             if not one.asked:
                 continue
@@ -96,9 +97,3 @@ def decision_costs(run: Path, records: Sequence[EpisodeRecord]) -> DecisionCosts
         tokens_in=tokens_in if counted else None,
         tokens_out=tokens_out if counted else None,
     )
-
-
-def _kept(run: Path, record: EpisodeRecord) -> Iterator[StoredDecision]:
-    """The kept decisions of an episode; none without a file."""
-    file = decision_file(run, f"{record.route_id}_rep{record.repetition}")
-    return read_decisions(file) if file.is_file() else iter(())

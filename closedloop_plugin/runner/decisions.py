@@ -1,11 +1,15 @@
-"""ControlScheduler: when to request a decision, when it takes effect, and what an invalid one becomes."""
+"""Decisions of an episode: the simulated time of each, when it takes effect, and what an unreadable one becomes.
+
+ControlScheduler is the control of every tick.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import (
@@ -17,10 +21,66 @@ from closedloop_plugin.core.state import (
     InterpretedControl,
     Observation,
 )
+from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.driver.interpreter import NO_REPLY_REASONS
-from closedloop_plugin.runner.latency import WAITS, LatencyModel
+from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 _REASONS = 20  # counted by name; the rest is counted as "other", so that records stay small
+TEXT = 4000  # characters of a text of an unread reply
+SHOWN = 80  # of them, in an error message
+
+
+@dataclass(frozen=True)
+class LatencyModel:
+    """`values`: seconds, used cyclically; empty and not measured: the world waits for every response."""
+
+    label: str = "waits"  # in the results
+    values: tuple[float, ...] = ()
+    measured: bool = False  # wall time of the models; not reproducible
+
+    def of(self, number: int, seed: int, spent_s: float) -> float:
+        """Seconds until the response to request `number` (from 0) of an episode takes effect. spent_s: wall time."""
+        if self.measured:
+            return max(spent_s, 0.0)
+        return self.values[(seed + number) % len(self.values)] if self.values else 0.0
+
+
+WAITS = LatencyModel()
+
+
+def read_latency(text: str | None) -> LatencyModel:
+    """From "waits" (or None), "measured", seconds, or a file with one value in seconds per line (# comments)."""
+    if text is None or text == "waits":
+        return WAITS
+    if text == "measured":
+        return LatencyModel("latency measured (not reproducible)", measured=True)
+    try:
+        seconds = float(text)
+    except ValueError:
+        return _from_file(Path(text))
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise Ad2Error(f"--latency {text}: seconds must be 0 or more")
+    return LatencyModel(f"latency {seconds:g}", (seconds,))
+
+
+def _from_file(file: Path) -> LatencyModel:
+    if not file.is_file():
+        raise Ad2Error(f"--latency {file}: neither 'waits', 'measured', a number of seconds, nor a file")
+    values = []
+    for row, line in enumerate(file.read_text("utf-8", errors="replace").splitlines(), 1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and value >= 0):
+            raise DataError(file, row, "latency", "seconds, 0 or more", text)
+        values.append(value)
+    if not values:
+        raise DataError(file, None, "latency", "at least one line with seconds")
+    return LatencyModel(f"latency file {file.name} ({len(values)} values)", tuple(values))
 
 
 @dataclass(frozen=True)
@@ -69,6 +129,46 @@ class DecisionResponse:
         except ValueError:
             return "control is not finite"
         return None
+
+
+@dataclass(frozen=True)
+class UnreadReply:
+    """A reply that gave no control. `texts`: answers of the fast system; `reply`: the text that could not be read."""
+
+    episode: str
+    time_s: float  # of the simulation
+    reason: str
+    mode: str
+    reply: str
+    texts: Mapping[str, str]
+
+    def command(self, profile: str, policy: str) -> str:
+        """The command that reads such a reply as the run does."""
+        if self.mode in ("cng", "dcs"):
+            how = f" --interpreter {self.mode}" + (" --policy strict" if policy == "strict" else "")
+        else:
+            how = " --task trajectory" if self.reply and self.reply == self.texts.get("trajectory") else ""
+        return f"ad2 drive read{how} --profile {profile} TEXT"
+
+    def __str__(self) -> str:
+        line = " ".join(self.reply.split())
+        shown = line if len(line) <= SHOWN else line[: SHOWN - 3] + "..."
+        return f"{self.episode} at {self.time_s:.1f} s {shown!r} ({' '.join(self.reason.split())[:SHOWN]})"
+
+
+def unread_reply(request: DecisionRequest, response: DecisionResponse) -> UnreadReply | None:
+    """The reply of a response, if it is unread. Long texts are cut."""
+    interpreted, why = response.interpreted, response.unread
+    if interpreted is None or why is None:
+        return None
+    return UnreadReply(
+        episode=request.episode,
+        time_s=request.observation.time_s,
+        reason=why[:TEXT],
+        mode=interpreted.mode,
+        reply=(interpreted.raw or " | ".join(response.decision.texts.values()))[:TEXT],
+        texts={task: text[:TEXT] for task, text in response.decision.texts.items()},
+    )
 
 
 @dataclass

@@ -3,16 +3,24 @@ replies cannot be read."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions
+from closedloop_plugin.runner.decisions import UnreadReply
+from closedloop_plugin.runner.episode_record import EpisodeResult
 from closedloop_plugin.runner.faults import UnhealthyRun
 from closedloop_plugin.runner.store import EpisodeStore, disk_full, saved
-from closedloop_plugin.runner.unread_replies import UnreadReplies, UnreadReply
+from closedloop_plugin.runner.task import EvaluationConditions
+from lmms_eval_ad2.storage.files import atomic_write
+
+KEPT = 100  # unread replies in a row, for the file
+SAMPLES = 3  # of them, in the error message
+
 
 STOP_AFTER_UNREAD = 20
 STOP_AFTER_FAILED = 3
@@ -40,6 +48,37 @@ def mute(record: EpisodeRecord) -> bool:
 def _cause(record: EpisodeRecord) -> tuple[str, str]:
     """The fault and its reason without numbers, such as ids of routes and processes."""
     return record.blamed, re.sub(r"\d+", "0", record.reason)
+
+
+@dataclass
+class UnreadReplies:
+    """Counts unread replies until one is read."""
+
+    count: int = 0
+    _kept: list[UnreadReply] = field(default_factory=list)
+
+    def add(self, reply: UnreadReply | None) -> None:
+        """Add the next reply of any world; None: it was read."""
+        if reply is None:
+            self.count = 0
+            self._kept.clear()
+            return
+        self.count += 1
+        if len(self._kept) < KEPT:
+            self._kept.append(reply)
+
+    def samples(self) -> list[UnreadReply]:
+        """Up to three of them, in order; of equal texts others only if there are no more."""
+        different = {reply.reply: i for i, reply in reversed(list(enumerate(self._kept)))}
+        first = sorted(different.values())
+        others = [i for i in range(len(self._kept)) if i not in first]
+        return [self._kept[i] for i in sorted([*first, *others][:SAMPLES])]
+
+    def write(self, file: Path) -> int:
+        """Write one JSON object per reply, the first ones of the row; return their number."""
+        with atomic_write(file, errors="backslashreplace") as out:
+            out.writelines(json.dumps(asdict(reply), ensure_ascii=False) + "\n" for reply in self._kept)
+        return len(self._kept)
 
 
 @dataclass
@@ -117,20 +156,14 @@ class EarlyStop:
         with disk_full(self.store.folder, lambda: self.store.count):
             written = self._unread.write(file)
         samples = "; ".join(str(sample) for sample in self._unread.samples())
+        count = self._unread.count
+        replies = "1 reply" if count == 1 else f"{count} replies in a row"
+        listed = "It is" if written == 1 else f"{written} of them are"
         command = last.command(self.conditions.profile.name, self.conditions.rules.policy)
         raise RunEndedEarly(
             self.store,
-            f"{_replies(self._unread.count)} cannot be read: {samples}. {_listed(written)} in {file}; "
-            f"`{command}` shows what a text drives.",
+            f"{replies} cannot be read: {samples}. {listed} in {file}; `{command}` shows what a text drives.",
             "those in progress were not saved. When the model answers as the prompt asks, the same command resumes; "
             "--stop-after-unread 0 (under lmms-eval AD2_DRIVE_STOP_AFTER_UNREAD=0) drives on all the same",
             exit_code=2,  # no part failed: the user has to change the prompt, the interpreter or the model
         )
-
-
-def _replies(count: int) -> str:
-    return "1 reply" if count == 1 else f"{count} replies in a row"
-
-
-def _listed(count: int) -> str:
-    return "It is" if count == 1 else f"{count} of them are"

@@ -12,7 +12,7 @@ from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.decision_files import decision_file, read_decisions
-from closedloop_plugin.runner.episode import EpisodeResult
+from closedloop_plugin.runner.episode_record import EpisodeResult
 from closedloop_plugin.runner.run import episodes_of
 from closedloop_plugin.runner.store import EpisodeStore, asked_repetitions, by_suite, read_drive, read_records
 from closedloop_plugin.scoring.driving import MOST_REPETITIONS
@@ -78,20 +78,17 @@ def _selection(runs: Mapping[Path, Mapping[str, Any]], folders: Sequence[Path]) 
     """
     routes = runs[folders[0]]["selection"]["routes"]
     asked = {route for run in runs.values() for route in run["selection"].get("asked", run["selection"]["routes"])}
+    by_route = {
+        name: {k: v for run in runs.values() for k, v in run["selection"].get(name, {}).items()} for name in BY_ROUTE
+    }
     return {
         "routes": routes,
         "asked": [route for route in routes if route in asked],
         "repetitions": max(asked_repetitions(folder, run["selection"]) for folder, run in runs.items()),
         "merged": [str(folder) for folder in folders],
-        **_by_route([*runs.values()]),
+        **{name: values for name, values in by_route.items() if values},
         **_training([*runs.values()]),
     }
-
-
-def _by_route(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The routes that are left out, and the scenarios that are not played, of all runs together."""
-    found = {name: {k: v for run in runs for k, v in run["selection"].get(name, {}).items()} for name in BY_ROUTE}
-    return {name: values for name, values in found.items() if values}
 
 
 def _training(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -20,13 +20,12 @@ from pathlib import Path
 from closedloop_plugin.core.state import Decision, EndReason, EpisodeFault
 from closedloop_plugin.driver.agent import Agent, DecisionRequest
 from closedloop_plugin.driver.interpreter import Interpreter
-from closedloop_plugin.runner.episode import EpisodeResult, blank_record
-from closedloop_plugin.runner.faults import DriverFailed, UnhealthyRun
+from closedloop_plugin.runner.decisions import UnreadReply
+from closedloop_plugin.runner.episode_record import EpisodeResult, blank_record
+from closedloop_plugin.runner.faults import DriverFailed, UnhealthyRun, end, start
 from closedloop_plugin.runner.responses import OpenRequest, ResponseService
 from closedloop_plugin.runner.scheduler import EpisodeScheduler
-from closedloop_plugin.runner.system_calls import end, start
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.runner.unread_replies import UnreadReply
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.runner.world_processes import LocalEngine, ProcessDeath, WorldEngine, WorldProcess
 from lmms_eval_ad2.core.errors import Ad2Error
@@ -216,9 +215,10 @@ class WorldPool:
     # Messages
 
     def _receive(self) -> None:
-        """Handle all messages that have arrived; waits for the first, or for a response, up to a timeout."""
+        """Handle all messages that have arrived; waits for the first until open requests are due."""
+        longest, due = min(1.0, self.limits.world_timeout_s / 4), self._responses.wait_s()
         pipes = {worker.pipe: worker for worker in self._workers}
-        for pipe in wait([*pipes, self._responses.reader], timeout=self._receive_timeout()):
+        for pipe in wait([*pipes, self._responses.reader], timeout=longest if due is None else min(longest, due)):
             if pipe is self._responses.reader:
                 continue
             worker = pipes[pipe]  # type: ignore[index]
@@ -245,12 +245,6 @@ class WorldPool:
                         self._on_decisions(worker, *parts)
                     elif kind == "done":
                         self._finish_episode(worker, *parts)
-
-    def _receive_timeout(self) -> float:
-        """Seconds to wait for a message: at most until open requests are due."""
-        longest = min(1.0, self.limits.world_timeout_s / 4)
-        due = self._responses.wait_s()
-        return longest if due is None else min(longest, due)
 
     def _on_ready(self, worker: _WorkerHandle, backend: str, version: str) -> None:
         worker.ready, self._backend = True, (backend, version)

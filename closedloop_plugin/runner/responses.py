@@ -7,18 +7,123 @@ requests that wait, at the times of a BatchTimer; meanwhile the worlds' further 
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
 
 from closedloop_plugin.core.state import Decision, InterpretedControl
 from closedloop_plugin.driver.agent import Agent, DecisionRequest, is_concurrent
 from closedloop_plugin.driver.interpreter import Interpreter
-from closedloop_plugin.runner.batch_timer import BatchTimer
 from closedloop_plugin.runner.decisions import DecisionResponse
-from closedloop_plugin.runner.request_threads import RequestThreads
-from closedloop_plugin.runner.system_calls import decide, interpret, needs_interpreter
+from closedloop_plugin.runner.faults import decide, interpret, needs_interpreter
+
+_LEAST_S, _MOST_S = 0.005, 1.0  # bounds of the time that requests wait for others
+_LATE, _GRACE_S = 1.5, 0.002  # a world is late after _LATE times its usual time between a response and a request
+
+
+class BatchTimer:
+    """Chooses the moment of a call from the times at which worlds usually ask.
+
+    The call waits for the worlds that are expected within half of the last call's duration, counted from the first
+    request and from the end of the last call. A world is expected as long after its response as its last request came,
+    so that worlds that are slower than the model are not waited for. Times are in s of `clock`.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._asked: dict[int, float] = {}  # world -> time of its open request
+        self._answered: dict[int, float] = {}  # world -> time of its last response, until it asks again
+        self._gaps: dict[int, float] = {}  # world -> s between its last response and its last request
+        self._call_s = self._free_since = 0.0
+
+    def asked(self, world: int) -> None:
+        """`world` waits for a response."""
+        self._asked[world] = now = self._clock()
+        if world in self._answered:
+            self._gaps[world] = now - self._answered.pop(world)
+
+    def answered(self, worlds: Collection[int], seconds: float) -> None:
+        """A call of `seconds` has answered `worlds`."""
+        self._call_s, self._free_since = seconds, self._clock()
+        for world in worlds:
+            self._asked.pop(world, None)
+            self._answered[world] = self._free_since
+
+    def forget(self, world: int) -> None:
+        """The episode of `world` has ended; it may ask again, but is not waited for."""
+        for times in (self._asked, self._answered, self._gaps):
+            times.pop(world, None)
+
+    def wait_s(self) -> float:
+        """Seconds until the open requests are due; 0 if they are. There must be one."""
+        now = self._clock()
+        window = min(max(self._call_s / 2, _LEAST_S), _MOST_S)
+        limit = max(min(self._asked.values()), self._free_since) + window
+        expected = (self._expected(world, limit) for world in self._answered)
+        return max((at - now for at in expected if now < at <= limit), default=0.0)
+
+    def _expected(self, world: int, limit: float) -> float:
+        """The latest time at which the next request of an answered world is not late."""
+        gap = self._gaps.get(world)
+        return limit if gap is None else self._answered[world] + _LATE * gap + _GRACE_S
+
+
+T = TypeVar("T")
+
+
+class RequestThreads(Generic[T]):
+    """Calls `work(item)` in a daemon thread for each submitted item; threads are used again.
+
+    `reader` becomes readable when an item is finished. Threads are daemons because a request may wait for minutes for a
+    reply that is no longer needed.
+    """
+
+    def __init__(self, work: Callable[[T], None]) -> None:
+        self._work = work
+        self._todo: SimpleQueue[T | None] = SimpleQueue()
+        self._finished: SimpleQueue[T] = SimpleQueue()
+        self._open = self._threads = 0
+        self._lock = threading.Lock()
+        self.reader, self._writer = Pipe(duplex=False)
+
+    def submit(self, item: T) -> None:
+        self._open += 1
+        if self._open > self._threads:
+            self._threads += 1
+            threading.Thread(target=self._run, name=f"ad2-responses-{self._threads}", daemon=True).start()
+        self._todo.put(item)
+
+    def finished(self) -> list[T]:
+        """The items that are finished since the last call."""
+        items: list[T] = []
+        while self.reader.poll():
+            self.reader.recv_bytes()
+        with contextlib.suppress(Empty):
+            while True:
+                items.append(self._finished.get_nowait())
+        self._open -= len(items)
+        return items
+
+    def close(self) -> None:
+        """End idle threads; the others end after their item, which is dropped."""
+        for _ in range(self._threads):
+            self._todo.put(None)
+        with self._lock:
+            self._writer.close()
+            self.reader.close()
+
+    def _run(self) -> None:
+        while (item := self._todo.get()) is not None:
+            self._work(item)
+            self._finished.put(item)
+            with self._lock, contextlib.suppress(OSError):  # closed: nobody waits for the item
+                self._writer.send_bytes(b"1")
 
 
 @dataclass(eq=False)

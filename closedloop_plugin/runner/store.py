@@ -25,7 +25,7 @@ from typing import Any
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import valid_route_id
 from closedloop_plugin.runner.decision_files import DecisionFiles
-from closedloop_plugin.runner.episode import EpisodeResult
+from closedloop_plugin.runner.episode_record import EpisodeResult
 from closedloop_plugin.scoring.driving import MOST_REPETITIONS
 from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.core.errors import Ad2Error, DataError

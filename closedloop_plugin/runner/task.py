@@ -1,15 +1,23 @@
-"""EpisodeTask: one episode to run, its seed, and shards of tasks."""
+"""EpisodeTask: one episode to run, its seed, and shards of tasks; EvaluationConditions of all of them."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.worlds.base import EpisodeSetup
+from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.shards import RunShard
+
+if TYPE_CHECKING:
+    pass
+
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 
@@ -59,3 +67,15 @@ def shard(tasks: Sequence[EpisodeTask], which: str | None) -> list[EpisodeTask]:
         return list(tasks)
     part = RunShard.parse(which)
     return list(tasks)[part.index - 1 :: part.of]
+
+
+@dataclass(frozen=True)
+class EvaluationConditions:
+    """Driver and rules, the same for all episodes of a run."""
+
+    profile: Profile
+    rules: DecisionRules = field(default_factory=DecisionRules)
+    agent: Mapping[str, Any] = field(default_factory=dict)  # Agent.describe()
+    interpreter: Mapping[str, Any] | None = None
+    privileged: bool = False
+    version: str = __version__  # of this package, with the commit if it is known

@@ -15,8 +15,8 @@ Messages to the parent, tuples that begin with their kind:
                                         certain: the machine is not the cause
     ("user", message)                   an error of the user (Ad2Error), which ends the run
 From the parent: WorkerConfig, then ("run", EpisodeTask), DecisionResponse, or the end of the pipe. Messages are
-pickled; the pipe is an inherited socket pair, to which no third process can write, or a connection that both ends have
-authenticated (cluster/authenticated_pipe.py).
+pickled; the pipe is an inherited socket pair, to which no third process can write, or calls of a Ray actor
+(cluster/world_actors.py).
 """
 
 from __future__ import annotations
@@ -24,30 +24,47 @@ from __future__ import annotations
 import contextlib
 import errno
 import faulthandler
+import gc
 import inspect
+import itertools
+import shutil
 import signal
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from closedloop_plugin.core.image_encoding import ImageEncoding
+from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.sent_images import SentImages
 from closedloop_plugin.core.state import Decision, EpisodeFault
 from closedloop_plugin.driver.agent import Agent, DecisionRequest
 from closedloop_plugin.driver.interpreter import Interpreter
-from closedloop_plugin.runner.decision_log import DecisionLog
-from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
-from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
-from closedloop_plugin.runner.faults import OF_THE_MACHINE, DriverFailed, fault_of, is_certain
-from closedloop_plugin.runner.garbage import collected_afterwards, keep_imports
+from closedloop_plugin.runner.decision_files import DecisionLog
+from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision, UnreadReply, unread_reply
+from closedloop_plugin.runner.episode import EpisodeTick, TickObserver, run_episode
+from closedloop_plugin.runner.episode_record import EpisodeResult
+from closedloop_plugin.runner.faults import (
+    OF_THE_MACHINE,
+    DriverFailed,
+    decide,
+    end,
+    fault_of,
+    interpret,
+    is_certain,
+    limited,
+    made,
+    needs_interpreter,
+    start,
+)
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.system_calls import decide, end, interpret, limited, made, needs_interpreter, start
-from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.runner.unread_replies import UnreadReply, unread_reply
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions
 from closedloop_plugin.worlds.base import World, WorldError
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.parent_process import exit_with_parent
@@ -113,6 +130,36 @@ class DecisionResponder:
         if self.interpreter is None:
             return self.remote(request, response.decision, True)
         return replace(response, interpreted=interpret(self.interpreter, [(request, response.decision)])[0])
+
+
+# Garbage collection of a world process: outside of episodes, and without the objects of imported modules.
+# Imports and a compiled scene are 300,000 objects. A full collection visits all of them, takes as long as hundreds of
+# steps, and used to run twice an episode. Now one runs after every fourth episode: the garbage of four is about 20 MB.
+
+YOUNG_OBJECTS = 20_000  # allocations between two collections of the youngest objects; Python's default is 700
+RARELY = 1_000  # collections of the middle generation before a full one: none within an episode
+FULL_EVERY = 4  # episodes of a process, from one full collection to the next
+
+_EPISODES = itertools.count(1)
+
+
+def keep_imports() -> None:
+    """Exclude all objects of this moment, those of imported modules, from collections for the process's lifetime."""
+    gc.collect()
+    gc.freeze()
+
+
+@contextmanager
+def collected_afterwards() -> Iterator[None]:
+    """Collect only young objects in the block, and after every FULL_EVERY-th one all others."""
+    before = gc.get_threshold()
+    gc.set_threshold(YOUNG_OBJECTS, before[1], RARELY)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        if next(_EPISODES) % FULL_EVERY == 0:
+            gc.collect()
 
 
 @collected_afterwards()
@@ -191,7 +238,8 @@ def serve(pipe: Connection) -> None:
 
 def _serve(pipe: Connection, config: WorkerConfig) -> None:
     try:
-        world, agent, interpreter = _parts(config)
+        world = _checked(config.world.make(), config.world.target)
+        agent, interpreter = (made(recipe) if recipe else None for recipe in (config.agent, config.interpreter))
     except (Ad2Error, EOFError, OSError):
         raise
     except Exception as exc:
@@ -217,13 +265,6 @@ def _serve(pipe: Connection, config: WorkerConfig) -> None:
             pipe.send(("done", drive(world, task, config, responder, [_Heartbeat(pipe)], keep_block)))
     finally:
         world.close()
-
-
-def _parts(config: WorkerConfig) -> tuple[World, Agent | None, Interpreter | None]:
-    """The world, and the systems that this process has."""
-    world = _checked(config.world.make(), config.world.target)
-    agent, interpreter = (made(recipe) if recipe else None for recipe in (config.agent, config.interpreter))
-    return world, agent, interpreter
 
 
 def _checked(world: Any, target: str) -> World:
@@ -262,3 +303,24 @@ def _failure(exc: Exception) -> tuple[str, str, EpisodeFault, bool]:
     if not isinstance(exc, WorldError | DriverFailed):
         reason += f" (in {Path(last.filename).name}, line {last.lineno})"
     return "failed", encodable(reason), fault_of(exc), is_certain(exc)
+
+
+class FrameRecorder:
+    """Writes <folder>/<route>_rep<k>/<camera>_<tick>.jpg. A retried episode begins with an empty folder."""
+
+    def __init__(self, folder: Path, cameras: Sequence[str], task: EpisodeTask, every_s: float = 0.5) -> None:
+        self.folder, self.cameras, self.every_s = folder / task.key, cameras, every_s
+        self._next = 0.0
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    def __call__(self, tick: EpisodeTick) -> None:
+        if tick.truth.time_s + 1e-9 < self._next:
+            return
+        self._next += self.every_s
+        for name in self.cameras:
+            image = Image.fromarray(tick.observation.images(name))
+            image.save(self.folder / f"{name}_{tick.truth.tick:05d}.jpg", quality=90)
+
+    def close(self, record: EpisodeRecord | None) -> None:
+        """Nothing to close."""

@@ -263,7 +263,7 @@ def _drive(
     identity = {**assembled.identity, "alone": alone, "towns_sha256": {}, "map_sha256": None}
     asked = {"asked": list(dict.fromkeys(p.name for p, _ in draws)), "repetitions": 1 + max(k for _, k in draws)}
     selection = {**assembled.selection, **asked}
-    return run(replace(assembled, identity=identity, selection=selection, tasks=tasks), None, None)
+    return run(replace(assembled, identity=identity, selection=selection, tasks=tasks))
 
 
 def _camera(profile: Profile) -> Camera:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.cli.drive.selection import values_of
+from closedloop_plugin.runner.routes import values_of
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run

@@ -11,13 +11,13 @@ from lmms_eval_ad2.core.errors import Ad2Error
 
 
 def started_run(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Any:
-    """The DriveRun that the engine would start for one route of the demo suite."""
+    """The run that the engine would start for one route of the demo suite."""
     from closedloop_plugin.interfaces import tasks as harness
 
     for name, value in settings.items():
         monkeypatch.setenv(f"AD2_DRIVE_{name}", value)
     runs: list[Any] = []
-    monkeypatch.setattr(harness, "run", lambda drive_run, *drivers: runs.append(drive_run) or [record])
+    monkeypatch.setattr(harness, "run", lambda config: runs.append(config) or [record])
     record = SimpleNamespace(route_id="101", blamed="", to_json=lambda: "{}")
     config = SimpleNamespace(dataset_path="ad2drive:demo", metadata={}, task="ad2drive_carla", test_split="test")
     harness.ConfigurableTask.download(SimpleNamespace(config=config))

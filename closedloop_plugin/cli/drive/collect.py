@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from closedloop_plugin.cli.drive.options import DriverOptions, PoolOptions, SimulatedDecisionOptions
+from closedloop_plugin.runner.options import DriverOptions, PoolOptions, SimulatedDecisionOptions
 from lmms_eval_ad2.core.options import add_command, fixed, option
 from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.profiles import Profile
     from closedloop_plugin.core.routes import Route
-    from closedloop_plugin.runner.assemble import DriverSetup
-    from closedloop_plugin.runner.run import DriveRun
+    from closedloop_plugin.runner.assemble import DriverSetup, RunConfig
     from closedloop_plugin.runner.task import EpisodeTask
     from lmms_eval_ad2.storage.training_card import TrainingSet
 
@@ -113,7 +112,7 @@ def run(options: CollectOptions) -> int:
     """Return 0; raises Ad2Error for mistakes of the user."""
     from closedloop_plugin.learn.training_set import write_collection_set
 
-    prepared, driver = _prepared(options)
+    prepared = _prepared(options)
     begun, cpu = time.monotonic(), _cpu_s()
     total, count, done, episodes = len(prepared.tasks), 0, 0, 0
     while True:
@@ -121,7 +120,7 @@ def run(options: CollectOptions) -> int:
         # from the first on, so that a kill does not change which ones are driven.
         count = min(total, max(count + 1, _episodes_wanted(options, total, done, episodes)))
         part = prepared.tasks[:count]
-        _drive(replace(prepared, tasks=part), driver)
+        _drive(replace(prepared, tasks=part))
         done, episodes = _frames(options.out, part)
         if count == total or (options.frames is not None and done >= options.frames):
             break
@@ -138,13 +137,12 @@ def _frames(folder: Path, tasks: Sequence[EpisodeTask]) -> tuple[int, int]:
     return frame_count(files), len(files)
 
 
-def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
-    from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, decision_rules
-    from closedloop_plugin.cli.drive.world import limits_of
+def _prepared(options: CollectOptions) -> RunConfig:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.learn.collection import CAMERA, FOLDER, ROUTES
     from closedloop_plugin.learn.made_routes import write_routes
     from closedloop_plugin.runner.assemble import RouteSelection, RunConfig, assemble, config_identity
+    from closedloop_plugin.runner.prepare import check_decision_hz, decision_rules, limits_of
     from closedloop_plugin.runner.recipe import FactoryRecipe
     from closedloop_plugin.worlds.recipes import workers_for, world_recipe
     from lmms_eval_ad2.core.options import identity_of
@@ -190,7 +188,7 @@ def _prepared(options: CollectOptions) -> tuple[DriveRun, DriverSetup]:
     # In other runs cameras belong to the identity only if the driver sees them; here they are the result.
     cameras = [camera.sized_name for camera in driver.cameras]
     identity = {**run.identity, "every": options.every, "cameras": cameras}
-    return replace(run, identity={**identity, **identity_of(options, identity)}), driver
+    return replace(run, identity={**identity, **identity_of(options, identity)})
 
 
 def _routes(options: CollectOptions) -> tuple[Route, ...]:
@@ -215,10 +213,10 @@ def _routes(options: CollectOptions) -> tuple[Route, ...]:
 
 
 def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
-    from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.driver.agents.make import SPEAKING, cameras_of
     from closedloop_plugin.learn.mixed_driver import MixedDriver
     from closedloop_plugin.runner.assemble import DriverSetup
+    from closedloop_plugin.runner.driver import driver_of
     from closedloop_plugin.runner.recipe import FactoryRecipe
     from lmms_eval_ad2.core.errors import Ad2Error
 
@@ -246,7 +244,7 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
 
 def _check_options(options: CollectOptions, agent: str) -> CollectOptions:
     """The options with --agent; raises Ad2Error for those without effect. The cameras are rendered whoever drives."""
-    from closedloop_plugin.cli.drive.prepared_run import check_driver
+    from closedloop_plugin.runner.driver import check_driver
     from lmms_eval_ad2.core.errors import Ad2Error
 
     given = replace(options, agent=agent, frames=True)
@@ -257,12 +255,11 @@ def _check_options(options: CollectOptions, agent: str) -> CollectOptions:
     return given
 
 
-def _drive(prepared: DriveRun, driver: DriverSetup) -> None:
+def _drive(prepared: RunConfig) -> None:
     from closedloop_plugin.core.state import FAILED
-    from closedloop_plugin.runner.assemble import remote
     from closedloop_plugin.runner.run import run as drive
 
-    for record in drive(prepared, *remote(driver)):
+    for record in drive(prepared):
         if record.end in FAILED:
             show(f"left out: route {record.route_id}: fault of the {record.blamed}: {record.reason}", file=sys.stderr)
 

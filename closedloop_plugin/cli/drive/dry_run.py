@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from closedloop_plugin.cli.drive import prepared_run
-from closedloop_plugin.cli.drive.selection import program_subject, suite_subject
-from closedloop_plugin.cli.drive.world import engine_of, world_of
 from closedloop_plugin.core.profiles import Profile, profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import Observation, RouteCommand
@@ -27,8 +24,10 @@ from closedloop_plugin.driver.agents.model_backend import ModelBackend, ModelQue
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble, config_identity
 from closedloop_plugin.runner.decisions import most_decisions
+from closedloop_plugin.runner.driver import driver_of
+from closedloop_plugin.runner.faults import needs_interpreter
+from closedloop_plugin.runner.prepare import check_options, config_of, engine_of, routes_of
 from closedloop_plugin.runner.store import read_records
-from closedloop_plugin.runner.system_calls import needs_interpreter
 from closedloop_plugin.runner.task import EpisodeTask
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import identity_of
@@ -36,7 +35,7 @@ from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.storage.identity import check_folder
 
 if TYPE_CHECKING:
-    from closedloop_plugin.cli.drive.run import DriveRunOptions
+    from closedloop_plugin.runner.options import DriveRunOptions
 
 T = TypeVar("T")
 GREY = 128
@@ -76,11 +75,11 @@ def dry_run(options: DriveRunOptions) -> int:
             return None
 
     models: list[RecordingModel] = []
-    taken(lambda: prepared_run.check_options(options))
+    taken(lambda: check_options(options))
     rules = taken(lambda: profile(options.profile))
     driver = taken(lambda: _driver(options, rules, models)) if rules and not faults else None
-    subject = taken(lambda: _subject(options))
-    config = taken(lambda: _config(options, rules)) if rules else None
+    subject = taken(lambda: routes_of(options))
+    config = taken(lambda: _config(options)) if rules else None
     if subject and config:
         taken(lambda: _plan(options, config, subject, driver, models))
     for fault in dict.fromkeys(faults):
@@ -89,27 +88,13 @@ def dry_run(options: DriveRunOptions) -> int:
     return 2 if faults else 0
 
 
-def _subject(options: DriveRunOptions) -> RouteSelection:
-    if options.scenario:
-        return program_subject(options, options.scenario)[0]
-    return suite_subject(options, options.suite or "")[0]
-
-
-def _config(options: DriveRunOptions, rules: Profile) -> RunConfig:
+def _config(options: DriveRunOptions) -> RunConfig:
     """The run's settings, after the imports that its world needs."""
-    world, workers = world_of(options, options.workers)
-    world.maker()
+    config = config_of(options)
+    config.world.maker()
     if options.engine == "local":  # the other one starts a cluster
-        engine_of(options, world, workers)
-    config = RunConfig(
-        folder=options.out,
-        world=world,
-        profile=rules,
-        rules=prepared_run.decision_rules(options),
-        seed=options.seed,
-        traffic=not options.no_traffic,
-    )
-    return replace(config, limits=prepared_run.limits_of(options, world, workers))
+        engine_of(options, config.world, config.limits.workers)
+    return config
 
 
 def _driver(options: DriveRunOptions, rules: Profile, models: list[RecordingModel]) -> DriverSetup:
@@ -120,7 +105,7 @@ def _driver(options: DriveRunOptions, rules: Profile, models: list[RecordingMode
         return models[-1]
 
     given = make_model(options.agent) if options.agent.strip().partition(":")[0] in MODELS else None
-    driver = prepared_run.driver_of(options, rules, options.policy, given, make_model)
+    driver = driver_of(options, rules, options.policy, given, make_model)
     if models:
         for tick in range(getattr(driver.agent, "length", 0) + 1):  # until its history is complete
             for model in models:

@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 _SHOWN, _SHOWN_JSON = 100, 2000  # characters of a text
 NONE = "–"
+SLOW = (
+    "interpreter",
+    "interpreter2",
+    "mode",
+    "describer",
+    "situation",
+    "prompts",
+    "seed",
+)  # options of the slow system
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +79,9 @@ def register(subparsers: Any) -> None:
 def run(options: DriveRereadOptions) -> int:
     from tqdm import tqdm
 
-    from closedloop_plugin.cli.drive.prepared_run import interpreter_of
     from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.runner.driver import interpreter_of
+    from closedloop_plugin.runner.options import DriverOptions
     from closedloop_plugin.runner.rereading import reread
     from closedloop_plugin.scenarios.suites.lookup import data_home
     from lmms_eval_ad2.core.errors import Ad2Error
@@ -82,7 +92,8 @@ def run(options: DriveRereadOptions) -> int:
     rules = profile(str(identity.get("profile")))
     policy = options.policy or str(identity.get("policy"))
     cache = options.cache or data_home() / "cache" / "reread.sqlite"
-    interpreter = interpreter_of(options, rules, policy, cache=cache)
+    slow = {name: getattr(options, name) for name in SLOW}
+    interpreter = interpreter_of(DriverOptions(agent="", **slow), rules, policy, cache=cache)
     pictures = _sees_pictures(options)
     if pictures and not (options.run / "frames").is_dir():
         raise Ad2Error(

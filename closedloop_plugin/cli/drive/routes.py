@@ -28,8 +28,8 @@ def register(subparsers: Any) -> None:
 
 
 def run_add(options: RoutesAddOptions) -> int:
-    from closedloop_plugin.cli.drive.route_checks import not_played, unmapped
     from closedloop_plugin.core.routes import read_route_file, wide_gaps
+    from closedloop_plugin.runner.routes import not_played, unmapped
     from closedloop_plugin.scenarios.staging import undrivable
     from closedloop_plugin.scenarios.suites.lookup import add_routes, named_after
     from closedloop_plugin.scoring.not_played import not_played_note

@@ -69,11 +69,10 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: DriveScoreOptions) -> int:
-    from closedloop_plugin.cli.drive.route_checks import without
-    from closedloop_plugin.cli.drive.selection import left_out_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.report.results import routes_given
     from closedloop_plugin.report.score_text import score_text
+    from closedloop_plugin.runner.routes import left_out_note, without
     from closedloop_plugin.scoring import comfort, official, summary
     from closedloop_plugin.scoring.driving import MOST_REPETITIONS, repetitions_of
     from closedloop_plugin.scoring.route_pairs import pair_gap
@@ -170,7 +169,7 @@ def left_out_of(runs: Mapping[Path, Mapping[str, Any]]) -> dict[str, str]:
 def _notes_on_runs(runs: Mapping[Path, Mapping[str, Any]], what: Suite) -> list[str]:
     """Run folders whose model was trained on routes that they were to drive, and those whose programs differ from the
     folder's current ones of the same names."""
-    from closedloop_plugin.report.results import training_note
+    from closedloop_plugin.runner.training_data import training_note
 
     selections = {path: run["selection"] for path, run in runs.items()}
     trained = {
@@ -188,8 +187,8 @@ def _notes_on_runs(runs: Mapping[Path, Mapping[str, Any]], what: Suite) -> list[
 
 def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[OfficialRecord]) -> JunctionShares | None:
     """Shares up to the first junction, of the routes that Traffic_Signs needs them for; None without --towns."""
-    from closedloop_plugin.cli.drive.selection import towns_of
     from closedloop_plugin.maps.towns.junction_shares import junction_shares
+    from closedloop_plugin.runner.routes import towns_of
     from closedloop_plugin.scoring.ability import signs_variant, untested
     from closedloop_plugin.scoring.junction_bounds import known_bounds
 

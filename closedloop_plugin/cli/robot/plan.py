@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions, SimulatedDecisionOptions
 from closedloop_plugin.cli.robot.vehicle import RobotOptions, home, planner_socket, robot_of, token_file
+from closedloop_plugin.runner.options import DecisionOptions, DriverOptions, SimulatedDecisionOptions
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import add_command, fixed, option
 from lmms_eval_ad2.core.printed import show
@@ -101,8 +101,8 @@ def register_stop(parts: Any) -> None:
 
 
 def plan(options: RobotPlanOptions) -> int:
-    from closedloop_plugin.cli.drive.prepared_run import check_driver
     from closedloop_plugin.robots.deploy import read_token
+    from closedloop_plugin.runner.driver import check_driver
 
     if options.frames and not options.out:
         raise Ad2Error("--frames requires --out DIR")
@@ -122,10 +122,10 @@ def plan(options: RobotPlanOptions) -> int:
 
 
 def _planner(options: RobotPlanOptions, robot: RobotConfig, token: bytes) -> PlannerServer:
-    from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.robots.planner.journal import PlannerJournal
     from closedloop_plugin.robots.planner.server import PlannerServer
+    from closedloop_plugin.runner.driver import driver_of
 
     rules = profile(options.profile)
     driver = driver_of(options, rules)

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from closedloop_plugin.cli.drive.options import DriverOptions
 from closedloop_plugin.cli.robot.plan import VehicleDriverOptions
 from closedloop_plugin.cli.robot.vehicle import robot_of
+from closedloop_plugin.runner.options import DriverOptions
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import add_command, fixed, identity_of, option
 from lmms_eval_ad2.core.printed import show
@@ -118,8 +118,8 @@ def run(options: RobotRunOptions) -> int:
 
 
 def _check(options: RobotRunOptions) -> None:
-    from closedloop_plugin.cli.drive.prepared_run import check_driver
     from closedloop_plugin.driver.agents.make import BUILT_IN
+    from closedloop_plugin.runner.driver import check_driver
 
     if ":" not in options.agent and options.agent not in (EXPERT, *BUILT_IN):
         raise Ad2Error(
@@ -132,10 +132,10 @@ def _check(options: RobotRunOptions) -> None:
 
 def _driver(options: RobotRunOptions) -> tuple[Agent, Interpreter | None, Profile]:
     """Agent, interpreter and profile. The track expert answers in text like a model: it gets an interpreter."""
-    from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.driver.interpreters.make import make_interpreter
     from closedloop_plugin.robots.course.guidance import TrackExpert
+    from closedloop_plugin.runner.driver import driver_of
 
     rules = profile(options.profile)
     if options.agent == EXPERT:

@@ -102,9 +102,9 @@ def _compile_for_carla(setup: EpisodeSetup) -> None:
 
 
 def _setup(options: ScenicCheckOptions) -> EpisodeSetup:
-    from closedloop_plugin.cli.drive.selection import values_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.driver.agents.make import cameras_of
+    from closedloop_plugin.runner.routes import values_of
     from closedloop_plugin.runner.task import episode_seed
     from closedloop_plugin.scenarios.suites.lookup import route_of
     from closedloop_plugin.worlds.base import EpisodeSetup

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
+from closedloop_plugin.runner.options import EngineOptions, WorldOptions
 from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
 
@@ -82,9 +82,9 @@ def register(parts: Any) -> None:
 
 
 def run(options: ThreatCheckOptions) -> int:
-    from closedloop_plugin.cli.drive.selection import towns_of
-    from closedloop_plugin.cli.drive.world import engine_of, world_of
     from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.runner.prepare import engine_of, world_of
+    from closedloop_plugin.runner.routes import towns_of
     from closedloop_plugin.scenarios.suites.lookup import routes_of
     from closedloop_plugin.scenarios.suites.programs import index_of, made_alone
     from closedloop_plugin.threats.check import check, programs_of, share_of

@@ -9,8 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions, PoolOptions, SimulatedDecisionOptions
-from closedloop_plugin.cli.drive.world import EngineOptions, WorldOptions
+from closedloop_plugin.runner.options import (
+    DecisionOptions,
+    DriverOptions,
+    EngineOptions,
+    PoolOptions,
+    SimulatedDecisionOptions,
+    WorldOptions,
+)
 from lmms_eval_ad2.core.options import add_command, fixed, option
 from lmms_eval_ad2.core.printed import show
 
@@ -156,11 +162,10 @@ def run(options: ThreatGenerateOptions) -> int:
 
 
 def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGenerationConfig:
-    from closedloop_plugin.cli.drive.prepared_run import check_decision_hz, check_driver, decision_rules, driver_of
-    from closedloop_plugin.cli.drive.route_checks import check_mapped, drivable
-    from closedloop_plugin.cli.drive.selection import select_routes, towns_of
-    from closedloop_plugin.cli.drive.world import engine_of, limits_of, world_of
     from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.runner.driver import check_driver, driver_of
+    from closedloop_plugin.runner.prepare import check_decision_hz, decision_rules, engine_of, limits_of, world_of
+    from closedloop_plugin.runner.routes import check_mapped, drivable, select_routes, towns_of
     from closedloop_plugin.scenarios.suites.lookup import suite
     from closedloop_plugin.threats.check import share_of
     from closedloop_plugin.threats.rounds import ThreatGenerationConfig

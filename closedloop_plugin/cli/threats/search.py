@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from closedloop_plugin.cli.drive.options import (
+from closedloop_plugin.runner.options import (
     DecisionOptions,
     DriverOptions,
     PoolOptions,
     ProgramOptions,
     SimulatedDecisionOptions,
+    WorldOptions,
 )
-from closedloop_plugin.cli.drive.world import WorldOptions
 from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
 
@@ -80,18 +80,12 @@ def register(parts: Any) -> None:
 
 def run(options: ThreatSearchOptions) -> int:
     """Return 0 if all runs are scored, 1 if some are not; raises Ad2Error for mistakes of the user."""
-    from closedloop_plugin.cli.drive.prepared_run import (
-        TRACK,
-        check_decision_hz,
-        check_driver,
-        decision_rules,
-        driver_of,
-    )
-    from closedloop_plugin.cli.drive.world import limits_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.driver.agents.make import make_agent
     from closedloop_plugin.runner.assemble import DriverSetup, RunConfig, assemble, config_identity, remote
     from closedloop_plugin.runner.decisions import DecisionRules
+    from closedloop_plugin.runner.driver import check_driver, driver_of
+    from closedloop_plugin.runner.prepare import TRACK, check_decision_hz, decision_rules, limits_of, world_of
     from closedloop_plugin.runner.recipe import FactoryRecipe
     from closedloop_plugin.threats.search.report import findings, svg, text
     from closedloop_plugin.threats.search.samplers import check_installed
@@ -137,7 +131,7 @@ def run(options: ThreatSearchOptions) -> int:
 
 def _subject(options: ThreatSearchOptions) -> tuple[RouteSelection, Path]:
     """Return the program as for `ad2 drive run --scenario`, and its file; DIR:NAME is a file of that folder."""
-    from closedloop_plugin.cli.drive.selection import program_subject
+    from closedloop_plugin.runner.routes import program_subject
     from closedloop_plugin.scenarios.suites.programs import index_of, made_alone, programs_in
     from lmms_eval_ad2.core.errors import Ad2Error
 
@@ -153,7 +147,7 @@ def _subject(options: ThreatSearchOptions) -> tuple[RouteSelection, Path]:
         raise Ad2Error(f"{file}: a folder; name one of its programs, {file}:NAME")
     if not file.is_file():
         raise Ad2Error(f"{options.scenario}: no such program; expected FILE.scenic or DIR:NAME")
-    subject = program_subject(options, file)[0]
+    subject = program_subject(options, file)
     return replace(subject, alone=subject.alone or alone), file
 
 

@@ -25,7 +25,7 @@ from lmms_eval_ad2.core.errors import Ad2Error, require
 
 CARLA = "carla"  # custom resource of a node: its number of CARLA servers
 AUTO = "auto"
-OBJECT_STORE = 100 * 2**20  # bytes; hardly used, since images travel through the pipes
+OBJECT_STORE = 100 * 2**20  # bytes; messages of worlds that are larger than 100 kB pass through it, one for each world
 PROBE_S = 60.0  # for a reply; importing Ray takes most of it
 CONNECT_S = 10.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -72,7 +72,9 @@ def connect(address: str | None, workers: int, servers: int = 0) -> ModuleType:
     except Exception as exc:  # another version, a wrong token, no node on this machine: exceptions of many classes
         named = f"--ray-address {address}" if address else "--engine ray: Ray does not start"
         raise Ad2Error(f"{named}: {_reason(exc)}") from exc
-    _silence()
+    # Ray prints the last log lines of each lost node on stdout, also with log_to_driver=False; there is no option.
+    worker: Any = require("ray._private.worker")
+    worker.print_to_stdstream = lambda *_, **__: None
     _OURS.update(address=address, servers=math.inf if address else servers)
     return ray
 
@@ -180,9 +182,3 @@ def _reason(exc: Exception) -> str:
     if "ersion mismatch" in text:
         return f"another version of Ray or Python; install the same on all machines ({text})"
     return text
-
-
-def _silence() -> None:
-    """Ray prints the last log lines of each lost node on stdout, also with log_to_driver=False; there is no option."""
-    worker: Any = require("ray._private.worker")
-    worker.print_to_stdstream = lambda *_, **__: None

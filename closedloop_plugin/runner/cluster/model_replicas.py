@@ -160,8 +160,9 @@ class ReplicatedModel:
                 deaths += not is_node_loss(exc)
                 if deaths >= DEATHS:
                     raise Ad2Error(f"a replica of the model died {deaths} times: {last_line_of(exc)}") from exc
-                self._put_back(batch)
                 with self._change:
+                    self._waiting.extendleft(reversed(batch))
+                    self._change.notify_all()
                     if self._fault is not None:
                         return
                     self._actors[number], loaded = self._start(), False
@@ -190,11 +191,6 @@ class ReplicatedModel:
             for item in batch:
                 item.replies = [next(remaining) for _ in item.questions]
             self._open -= len(batch)
-            self._change.notify_all()
-
-    def _put_back(self, batch: Sequence[OpenQuestions]) -> None:
-        with self._change:
-            self._waiting.extendleft(reversed(batch))
             self._change.notify_all()
 
     def _end(self, fault: BaseException) -> None:

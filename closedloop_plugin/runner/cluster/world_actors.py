@@ -1,33 +1,29 @@
 """RayEngine: world processes as actors of a Ray cluster, the counterpart of runner.world_processes.LocalEngine.
 
-    this process                                   node of the cluster
-    WorldPool -- pipe (authenticated_pipe.py) ---- worker.serve in a WorldActor, a process of its own
-    RayEngine -- Ray: placement, start, kill ----- raylet
+    this process                                           node of the cluster
+    WorldPool -- pipe -- thread of a RayWorldProcess ----- worker.serve in a WorldActor, a process of its own
+    RayEngine -- Ray: placement, start, calls, kill ------ raylet
 
 Ray places an actor where a CPU is free; if its world has a CARLA server, also one of the resource "carla" must be free,
 on the server's machine if that is a node. An actor without a place waits, so that nodes that join or return are used.
-The actor opens the pipe; from then on all is as on one machine. If its node is lost, the episode is driven again on
-another one, which is not counted as a failure of the episode.
+If its node is lost, the episode is driven again on another one, which is not counted as a failure of the episode.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
+import pickle
 import platform
 import signal
 import socket
 import threading
-from concurrent.futures import Future
 from dataclasses import dataclass
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import lmms_eval_ad2
-from closedloop_plugin.runner.cluster.authenticated_pipe import PipeListener, end_pipe, open_pipe
 from closedloop_plugin.runner.cluster.connection import (
     CARLA,
     LOOPBACK,
@@ -39,17 +35,19 @@ from closedloop_plugin.runner.cluster.connection import (
 )
 from closedloop_plugin.runner.worker import WorkerConfig, serve
 from closedloop_plugin.runner.world_processes import ProcessDeath, last_line
+from lmms_eval_ad2.core.errors import require
 from lmms_eval_ad2.storage.code_state import code_label
 
 PACKAGE = str(Path(lmms_eval_ad2.__file__).resolve().parent)  # the code of this process
 DEATH_S = 5.0  # until Ray reports why an actor died
 RAYLET_S = 3.0  # in which the raylet of a live node accepts a connection
+CLOSED = "closed"  # in place of a message to the actor: there will be none
 
 
 @dataclass(frozen=True)
 class ActorGreeting:
-    """First message of an actor. `raylet`: address of its node's; `shared`: it sees the files of the run folder;
-    `folder`: of the package that it has imported."""
+    """Where an actor runs. `raylet`: address of its node's; `shared`: it sees the files of the run folder; `folder`: of
+    the package that it has imported."""
 
     host: str
     raylet: tuple[str, int]
@@ -59,18 +57,47 @@ class ActorGreeting:
 
 
 class WorldActor:
-    """The process of one world on a node of the cluster; Ray constructs it there."""
+    """The process of one world on a node of the cluster; Ray constructs it there.
 
-    def serve(self, address: tuple[str, int], key: bytes, name: str, log: Path | None) -> None:
-        """Open the pipe `name` and run episodes until the other end closes it. `log`: see _redirect_output."""
+    worker.serve runs in a greenlet of the main thread, which Scenic requires, and has this object as its pipe: where it
+    waits for a message, it switches to the call of `resume` that brings the next one.
+    """
+
+    def __init__(self, name: str, log: Path | None) -> None:
+        """`name`, `log`: see _redirect_output."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        pipe = open_pipe(address, key, name)
-        try:
-            shared = log is not None and _redirect_output(log, name)
-            pipe.send(ActorGreeting(platform.node(), _own_raylet(), own_label(), shared, PACKAGE))
-            serve(pipe)
-        finally:
-            pipe.close()
+        self._shared = log is not None and _redirect_output(log, name)
+        self._greenlet = require("greenlet", "worlds as actors of Ray")
+        self._worker = self._greenlet.greenlet(serve)
+        self._caller: Any = None
+        self._sent: list[Any] = []
+
+    def greet(self) -> ActorGreeting:
+        return ActorGreeting(platform.node(), _own_raylet(), own_label(), self._shared, PACKAGE)
+
+    def resume(self, message: Any) -> tuple[bytes, bool]:
+        """Pass the parent's message to the worker, and run it until it waits for the next one or shows its progress.
+
+        The first message is the WorkerConfig; after one about progress the next is None. Returns the messages of the
+        worker, pickled (Ray would make their images read-only), and whether it waits for another one.
+        """
+        self._caller = self._greenlet.getcurrent()
+        if not self._worker:  # not started
+            self._worker.switch(self)
+        self._worker.switch(message)
+        sent, self._sent = self._sent, []
+        return pickle.dumps(sent), not self._worker.dead
+
+    def send(self, message: Any) -> None:
+        self._sent.append(message)
+        if message[0] == "beat":
+            self.recv()
+
+    def recv(self) -> Any:
+        message = self._caller.switch()
+        if message == CLOSED:
+            raise EOFError
+        return message
 
 
 def _own_raylet() -> tuple[str, int]:
@@ -100,18 +127,12 @@ def _redirect_output(log: Path, name: str) -> bool:
     return True
 
 
-@functools.cache  # of a process, which may evaluate many times: listeners would add up
-def _listener(host: str) -> PipeListener:
-    return PipeListener(host)
-
-
 class RayEngine:
     """See WorldEngine. `address`, `workers`, `servers`: see connect()."""
 
     def __init__(self, address: str | None, workers: int, servers: int = 0) -> None:
         self.ray = connect(address, workers, servers)
         self.host = str(self.ray.util.get_node_ip_address())
-        self.listener = _listener(self.host)
         self._actor = self.ray.remote(WorldActor)
         self._environment = actor_environment(OPENBLAS_NUM_THREADS=os.environ.get("OPENBLAS_NUM_THREADS", "1"))
 
@@ -119,14 +140,11 @@ class RayEngine:
         """Request an actor from Ray; does not wait until it has a place."""
         server = config.world.kwargs.get("server")
         place = {CARLA: 1.0, **self._node_of(str(server))} if server else {}
-        actor = self._actor.options(num_cpus=1, resources=place, max_restarts=0, runtime_env=self._environment).remote()
-        process = RayWorldProcess(self, actor, config, log)
-        name = self.listener.expect(process.connect)
+        name = os.urandom(16).hex()
         if log:
             log.write_text(name, "ascii")
-        ended = actor.serve.remote(self.listener.address, self.listener.key, name, log)
-        ended.future().add_done_callback(process.end)
-        return process
+        options = {"num_cpus": 1, "resources": place, "max_restarts": 0, "runtime_env": self._environment}
+        return RayWorldProcess(self.ray, self._actor.options(**options).remote(name, log), config, log)
 
     def _node_of(self, server: str) -> dict[str, float]:
         """The resource that each node has for itself, if the machine of a CARLA server is a node, now or earlier."""
@@ -139,41 +157,49 @@ class RayEngine:
 
 
 class RayWorldProcess:
-    """See WorldProcess. `connect` and `end` are called in other threads, and must not call Ray: it ends the process if
-    it is called while this program ends."""
+    """See WorldProcess. A thread calls the actor, for messages between it and `pipe`, until one of both has ended.
 
-    def __init__(self, engine: RayEngine, actor: Any, config: WorkerConfig, log: Path | None) -> None:
-        self.engine, self.actor, self.config, self.log = engine, actor, config, log
+    No call of Ray may last until this program ends, for then it would end the program: `kill` waits for the thread.
+    """
+
+    def __init__(self, ray: Any, actor: Any, config: WorkerConfig, log: Path | None) -> None:
+        self.ray, self.actor, self.config, self.log = ray, actor, config, log
         server = config.world.kwargs.get("server")
         self.waits_for = "a node with a free CPU" + (f' and the resource "{CARLA}" for {server}' if server else "")
-        self.pipe, self._notices = Pipe()  # until the actor has opened its own pipe
-        self._open = [self.pipe, self._notices]
+        self.pipe, self._far = Pipe()
         self._raylet: tuple[str, int] | None = None
         self._node = "its node"
-        self._error: BaseException | None = None
-        self._ended, self._lock, self._closed = threading.Event(), threading.Lock(), False
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._serve, name="ad2-ray-world", daemon=True)
+        self._thread.start()
 
-    def connect(self, pipe: Connection) -> None:
-        """The actor has opened its pipe: greet it, and use the pipe from now on."""
+    def _serve(self) -> None:
         try:
-            greeting: ActorGreeting = pipe.recv()
-            fault = self._fault(greeting)
-            if not fault:
-                pipe.send(self.config)
-        except (EOFError, OSError):  # it died; `end` is called
-            pipe.close()
-            return
-        with self._lock:
-            if fault and not self._closed:
-                self._notices.send(("user", fault))
-            if fault or self._closed:
-                pipe.close()
+            greeting: ActorGreeting = self.ray.get(self.actor.greet.remote())
+            if fault := self._fault(greeting):
+                with contextlib.suppress(OSError):  # closed
+                    self._far.send(("user", fault))
                 return
-            self.pipe, self._raylet, self._node = pipe, greeting.raylet, f"node {greeting.host}"
-            self._open.append(pipe)
+            self._raylet, self._node = greeting.raylet, f"node {greeting.host}"
+            self.log = self.log if greeting.shared else None
             self.waits_for = ""
-            if not greeting.shared:
-                self.log = None
+            message, waits = self.config, True
+            while waits:
+                pickled, waits = self.ray.get(self.actor.resume.remote(message))
+                message = self._exchanged(pickle.loads(pickled), waits)
+        except Exception as exc:  # the actor died, or its node, or the cluster
+            self._error = exc
+        finally:
+            self._far.close()
+
+    def _exchanged(self, sent: list[Any], waits: bool) -> Any:
+        """Pass messages of the actor on, and return the next one to it: CLOSED if this process has closed the pipe."""
+        try:
+            for message in sent:
+                self._far.send(message)
+            return self._far.recv() if waits and sent[-1][0] != "beat" else None
+        except (EOFError, OSError):
+            return CLOSED
 
     def _fault(self, greeting: ActorGreeting) -> str:
         """Why its node cannot be used, an error of the user; "" if it can."""
@@ -187,40 +213,36 @@ class RayWorldProcess:
             )
         return ""
 
-    def end(self, future: Future[None]) -> None:
-        """The actor has ended."""
-        self._error = future.exception()
-        self._ended.set()
-        with self._lock:
-            if self._closed:
-                return
-            self._notices.close()
-            if self._error is not None and not self.waits_for:
-                end_pipe(self.pipe)  # a machine that vanished does not end it
-
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            for pipe in self._open:
-                pipe.close()
+        self.pipe.close()
 
     def wait(self, timeout_s: float) -> None:
         if not self.waits_for:
-            self._ended.wait(timeout_s)
+            self._thread.join(timeout_s)
 
     def kill(self) -> None:
         self.close()
         with contextlib.suppress(Exception):  # its node or the whole cluster is lost
-            self.engine.ray.kill(self.actor)
+            self.ray.kill(self.actor)
+        self._thread.join(DEATH_S)
 
     def death(self) -> ProcessDeath:
-        if self._raylet and not is_open(self._raylet, RAYLET_S):
-            return ProcessDeath(f"{self._node} was lost", machine_lost=True)
-        if not self._ended.wait(DEATH_S):
-            return ProcessDeath(f"the connection to {self._node} was lost", machine_lost=True)
+        self._thread.join(DEATH_S)
         if self._error is None:
             return ProcessDeath(f"the world process on {self._node} closed its pipe{last_line(self.log)}")
-        if is_node_loss(self._error):
+        error = self._cause(self._error)
+        if error is None:
+            return ProcessDeath(f"the connection to {self._node} was lost", machine_lost=True)
+        if is_node_loss(error) or (self._raylet and not is_open(self._raylet, RAYLET_S)):
             return ProcessDeath(f"{self._node} was lost", machine_lost=True)
-        reason = f"the world process on {self._node} died: {last_line_of(self._error)}{last_line(self.log)}"
-        return ProcessDeath(reason)
+        return ProcessDeath(f"the world process on {self._node} died: {last_line_of(error)}{last_line(self.log)}")
+
+    def _cause(self, error: Exception) -> Exception | None:
+        """Why the actor ended: what Ray reports of it later, if it could not be reached first; None if it lives."""
+        if not isinstance(error, self.ray.exceptions.ActorUnavailableError):
+            return error
+        try:
+            self.ray.get(self.actor.greet.remote(), timeout=DEATH_S)
+        except Exception as exc:
+            return error if isinstance(exc, self.ray.exceptions.GetTimeoutError) else exc
+        return None

@@ -19,12 +19,12 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble, remote
+from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.early_stop import STOP_AFTER_UNREAD
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.run import DriveRun, run
+from closedloop_plugin.runner.run import run
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.scenarios.suites.lookup import Suite
@@ -77,7 +77,7 @@ class TargetDrives:
         selection = RouteSelection(
             self.suite.name, self.suite.sha256, [r.id for r in self.suite.routes], tuple(routes), towns=self.towns
         )
-        return self._logs(STANDARD, run(self._assembled(STANDARD, selection, settings), *remote(self.driver)))
+        return self._logs(STANDARD, run(self._assembled(STANDARD, selection, settings)))
 
     def round(self, number: int, scenarios: Sequence[PlayedScenario]) -> tuple[dict[str, DriveLog], dict[str, str]]:
         """The same for the scenarios of a round."""
@@ -96,9 +96,9 @@ class TargetDrives:
         )
         assembled = self._assembled(name, selection, {})
         tasks = [replace(task, one_of_many=True) for task in assembled.tasks]
-        return self._logs(name, run(replace(assembled, tasks=tasks), *remote(self.driver)))
+        return self._logs(name, run(replace(assembled, tasks=tasks)))
 
-    def _assembled(self, name: str, selection: RouteSelection, settings: Mapping[str, Any]) -> DriveRun:
+    def _assembled(self, name: str, selection: RouteSelection, settings: Mapping[str, Any]) -> RunConfig:
         folder = self.folder / "target" / name
         recorder = FactoryRecipe(RECORDER, {"folder": folder / "drives", "suite": self.suite.name, **settings})
         config = RunConfig(

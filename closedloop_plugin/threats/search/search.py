@@ -20,10 +20,10 @@ from tqdm import tqdm
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.driver.agent import Agent
+from closedloop_plugin.runner.assemble import RunConfig
 from closedloop_plugin.runner.early_stop import EarlyStop
-from closedloop_plugin.runner.episode import EpisodeResult
+from closedloop_plugin.runner.episode_record import EpisodeResult
 from closedloop_plugin.runner.pool import WorldPool
-from closedloop_plugin.runner.run import DriveRun
 from closedloop_plugin.runner.run import run as drive
 from closedloop_plugin.runner.store import EpisodeStore
 from closedloop_plugin.runner.task import EpisodeTask
@@ -88,7 +88,7 @@ class ThreatSearchConfig:
     The seed of the scene is the same in all runs, so that only the parameters differ.
     """
 
-    run: DriveRun
+    run: RunConfig
     space: Mapping[str, ParameterDomain]
     sampler: str = "gp"
     objective: str = "all"
@@ -140,7 +140,7 @@ def search(config: ThreatSearchConfig, agent: Agent | None = None, interpreter: 
         return [state.trial(record) for _, record in sorted(state.results.items())]
 
 
-def with_expert(expert: DriveRun, config: ThreatSearchConfig, trials: list[SearchTrial]) -> list[SearchTrial]:
+def with_expert(expert: RunConfig, config: ThreatSearchConfig, trials: list[SearchTrial]) -> list[SearchTrial]:
     """The trials, with the expert's record for each failure. `expert`: a run of the expert in a separate folder."""
     failures = [t for t in trials if t.failed]
     if not failures:
@@ -148,7 +148,7 @@ def with_expert(expert: DriveRun, config: ThreatSearchConfig, trials: list[Searc
     tasks = [config.task(t.number, t.values) for t in failures]
     selection = {**expert.selection, "repetitions": config.budget}
     identity = {**expert.identity, "search": config.identity}
-    records = drive(replace(expert, tasks=tasks, selection=selection, identity=identity), None, None)
+    records = drive(replace(expert, tasks=tasks, selection=selection, identity=identity))
     by_number = {r.repetition: r for r in records}
     for trial in failures:
         driven = by_number[trial.number].drawn  # empty if no scene could be generated

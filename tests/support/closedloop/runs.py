@@ -11,12 +11,12 @@ from support.closedloop.doubles import Follower
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.runner.assemble import RunConfig
 from closedloop_plugin.runner.decisions import DecisionRules
-from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.run import DriveRun, run
-from closedloop_plugin.runner.task import EpisodeTask, episode_seed
+from closedloop_plugin.runner.run import run
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions, episode_seed
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
@@ -46,11 +46,14 @@ def worker_config(
 def run_into(
     folder: Path, episode_tasks: list[EpisodeTask], config: WorkerConfig, agent: Any = None, **more: Any
 ) -> list[EpisodeRecord]:
-    limits = more.pop("limits", PoolLimits())
     selection = {"routes": SUITE.ids, "repetitions": max(t.repetition for t in episode_tasks) + 1}
-    interpreter = more.pop("interpreter", None)
-    drive_run = DriveRun(folder, IDENTITY, selection, episode_tasks, config, limits, quiet=True, **more)
-    return run(drive_run, agent, interpreter)
+    conditions = config.conditions
+    return run(
+        RunConfig(
+            folder, config.world, conditions.profile, conditions.rules, identity=IDENTITY, selection=selection,
+            tasks=episode_tasks, worker=config, agent=agent, quiet=True, **more,
+        )
+    )  # fmt: skip
 
 
 def comparable(records: list[EpisodeRecord]) -> list[dict[str, Any]]:

@@ -19,8 +19,8 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.runner.decisions import DecisionResponse
-from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
-from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.episode import run_episode
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions
 from closedloop_plugin.scenarios.suites.lookup import route_of
 from closedloop_plugin.threats.spec import RULES as RULES_OF
 from closedloop_plugin.threats.spec import Adversary, AdversaryLane, AdversarySide, Occluder, RoadKind, ThreatSpec

@@ -6,8 +6,8 @@ import pytest
 from support.closedloop.scored import episode
 
 from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.record import PROGRAM
 from closedloop_plugin.report.score_text import closing_text
-from closedloop_plugin.runner.episode import PROGRAM
 
 
 @pytest.mark.parametrize(("length_m", "named"), [(40.0, True), (198.5, False), (0.0, False)])

@@ -8,8 +8,8 @@ import pytest
 from support.closedloop.run_folders import record, run_folder
 
 from closedloop_plugin.cli.drive.run_kind import RUN_KIND
-from closedloop_plugin.runner.early_stop import UNREAD_FILE
-from closedloop_plugin.runner.unread_replies import UnreadReplies, UnreadReply
+from closedloop_plugin.runner.decisions import UnreadReply
+from closedloop_plugin.runner.early_stop import UNREAD_FILE, UnreadReplies
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.report.unread import UnreadExample, render
 

@@ -13,10 +13,9 @@ from support.closedloop.runs import tasks, worker_config
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Control, Decision, EndReason, InterpretedControl, ModelUsage
 from closedloop_plugin.runner.decision_costs import DecisionCosts, decision_costs
-from closedloop_plugin.runner.decision_files import DecisionFiles
-from closedloop_plugin.runner.decision_log import DecisionLog
+from closedloop_plugin.runner.decision_files import DecisionFiles, DecisionLog
 from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
-from closedloop_plugin.runner.episode import blank_record
+from closedloop_plugin.runner.episode_record import blank_record
 
 MODEL, EXPERT, OWN = {"kind": "model"}, {"privileged": True}, {"name": "own"}
 

@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 
 from closedloop_plugin.core.profiles import PROFILES
 from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, InterpretedControl
-from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules, most_decisions
-from closedloop_plugin.runner.latency import WAITS, LatencyModel, read_latency
+from closedloop_plugin.runner.decisions import (
+    WAITS,
+    ControlScheduler,
+    DecisionResponse,
+    DecisionRules,
+    LatencyModel,
+    most_decisions,
+    read_latency,
+)
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 B2D, ADVLM = PROFILES["bench2drive"], PROFILES["bench2advlm"]

@@ -19,10 +19,9 @@ from support.closedloop.time_limits import speed_up_clock
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Decision, EndReason
-from closedloop_plugin.runner.decisions import DecisionRules
-from closedloop_plugin.runner.episode import EpisodeResult, blank_record
+from closedloop_plugin.runner.decisions import DecisionRules, read_latency
+from closedloop_plugin.runner.episode_record import EpisodeResult, blank_record
 from closedloop_plugin.runner.faults import UnhealthyRun
-from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool, _WorkerHandle
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.worker import WorkerConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.closedloop.runs import comparable, run_into, tasks, worker_config
 
-from closedloop_plugin.runner.episode import EpisodeResult
+from closedloop_plugin.runner.episode_record import EpisodeResult
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.scheduler import EpisodeScheduler

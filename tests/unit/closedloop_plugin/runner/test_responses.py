@@ -12,8 +12,7 @@ from support.closedloop.doubles import RemoteReader, TextFollower
 
 from closedloop_plugin.core.state import Decision, Observation, RouteCommand
 from closedloop_plugin.driver.agent import DecisionRequest
-from closedloop_plugin.runner.batch_timer import BatchTimer
-from closedloop_plugin.runner.responses import OpenRequest, ResponseService
+from closedloop_plugin.runner.responses import BatchTimer, OpenRequest, ResponseService
 from lmms_eval_ad2.core.errors import Ad2Error
 
 WAIT_S = 60.0

@@ -16,7 +16,7 @@ from support.closedloop.runs import IDENTITY, SUITE, comparable, run_into, tasks
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner import store as store_module
-from closedloop_plugin.runner.episode import EpisodeResult, blank_record
+from closedloop_plugin.runner.episode_record import EpisodeResult, blank_record
 from closedloop_plugin.runner.store import EpisodeStore, read_records
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage import journal

@@ -21,10 +21,10 @@ from PIL import Image
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.runner.episode import EvaluationConditions, blank_record
+from closedloop_plugin.runner.episode_record import blank_record
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.store import read_records
-from closedloop_plugin.runner.task import EpisodeTask, episode_seed
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions, episode_seed
 from closedloop_plugin.scenarios.suites.lookup import routes_of
 from closedloop_plugin.scenarios.suites.programs import INDEX
 from closedloop_plugin.threats.check import DrawPlan, DrivenDraws, check, programs_of, share_of, survived_share

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.record import PROGRAM_ENDED, EpisodeRecord
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.runner.episode import PROGRAM_ENDED, EvaluationConditions, blank_record
-from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.episode_record import blank_record
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.verdicts import (
     NearestActor,

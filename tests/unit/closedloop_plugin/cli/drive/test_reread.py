@@ -19,8 +19,7 @@ from closedloop_plugin.driver.agent import DecisionRequest
 from closedloop_plugin.driver.agents.cached_model import CachedModel
 from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
 from closedloop_plugin.driver.interpreters.rules import RuleInterpreter
-from closedloop_plugin.runner.decision_files import DecisionFiles
-from closedloop_plugin.runner.decision_log import DecisionLog
+from closedloop_plugin.runner.decision_files import DecisionFiles, DecisionLog
 from closedloop_plugin.runner.decisions import DecisionResponse, TimedDecision
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.storage.identity import write_run

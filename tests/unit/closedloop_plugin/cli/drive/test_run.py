@@ -13,9 +13,9 @@ from support.closedloop.models import FakeModel
 from support.closedloop.scored import episode
 
 from closedloop_plugin.cli.drive import routes, run
-from closedloop_plugin.cli.drive.selection import without_act, without_way
 from closedloop_plugin.driver.agents import make
 from closedloop_plugin.driver.agents.model_backend import ModelQuestion
+from closedloop_plugin.runner.run import without_act, without_way
 from closedloop_plugin.runner.store import read_records
 from lmms_eval_ad2.cli import merge
 from lmms_eval_ad2.core.errors import Ad2Error

@@ -1,24 +1,24 @@
-"""A world process on a node, without Ray: greeting, faults of its node, and what its death means."""
+"""A world as an actor, without Ray: its messages, faults of its node, and what its death means."""
 
 from __future__ import annotations
 
+import re
 import socket
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.closedloop.runs import worker_config
+from support.closedloop.runs import tasks, worker_config
 
 from closedloop_plugin.runner.cluster import world_actors
 from closedloop_plugin.runner.cluster.world_actors import (
     ActorGreeting,
     RayEngine,
     RayWorldProcess,
+    WorldActor,
     _redirect_output,
     own_label,
 )
@@ -28,63 +28,103 @@ from closedloop_plugin.runner.world_processes import ProcessDeath
 pytestmark = pytest.mark.integration
 
 
-class Engine:
-    """The part of RayEngine that a process uses. `alive`: whether the raylet of the node accepts connections."""
+class UnreachableError(Exception):
+    """Ray's exception for an actor that it cannot reach."""
+
+
+class NoReplyError(Exception):
+    """Ray's exception for a call that lasts too long."""
+
+
+class FakeRay:
+    """The part of Ray that a process uses: a reference is the call itself, and `get` makes it."""
+
+    exceptions = SimpleNamespace(ActorUnavailableError=UnreachableError, GetTimeoutError=NoReplyError)
 
     def __init__(self) -> None:
-        self.raylet_socket = socket.create_server(("127.0.0.1", 0))
         self.killed: list[Any] = []
-        self.ray = SimpleNamespace(kill=self.killed.append)
+        self.kill = self.killed.append
 
-    @property
-    def raylet(self) -> tuple[str, int]:
-        address: tuple[str, int] = self.raylet_socket.getsockname()
-        return address
+    def get(self, reference: Callable[[], Any], timeout: float | None = None) -> Any:
+        return reference()
+
+
+class FakeActor:
+    """A WorldActor on the node gpu3; `errors` are raised by its next calls. `raylet`: its node's address."""
+
+    def __init__(self, shared: bool = True, label: str | None = None, *errors: Exception) -> None:
+        self.raylet = socket.create_server(("127.0.0.1", 0))
+        self.greeting = ActorGreeting(
+            "gpu3", self.raylet.getsockname(), label or own_label(), shared, "/far/lmms_eval_ad2"
+        )
+        self.errors = list(errors)
+        self.actor: WorldActor | None = None  # constructed by its first call, as greenlets belong to a thread
+        self.greet = SimpleNamespace(remote=lambda: self._greet)
+        self.resume = SimpleNamespace(remote=lambda message: lambda: self._resume(message))
+
+    def _greet(self) -> ActorGreeting:
+        if self.errors and not isinstance(self.errors[0], UnreachableError):
+            raise self.errors[0]
+        return self.greeting
+
+    def _resume(self, message: Any) -> tuple[bytes, bool]:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.actor = self.actor or WorldActor("name", None)
+        return self.actor.resume(message)
+
+
+@pytest.fixture(autouse=True)
+def no_signals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world_actors.signal, "signal", lambda *_: None)  # actors are in threads here
 
 
 @pytest.fixture
-def engine() -> Iterator[Engine]:
-    found = Engine()
-    yield found
-    found.raylet_socket.close()
+def processes() -> Iterator[Callable[..., RayWorldProcess]]:
+    """Starts processes of fake actors; they are killed afterwards."""
+    started: list[RayWorldProcess] = []
+
+    def start(actor: FakeActor, recorders: tuple[FactoryRecipe, ...] = (), log: Path | None = None) -> RayWorldProcess:
+        started.append(RayWorldProcess(FakeRay(), actor, replace(worker_config(), recorders=recorders), log))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.actor.raylet.close()
 
 
-def process_of(engine: Engine, recorders: tuple[FactoryRecipe, ...] = (), log: Path | None = None) -> RayWorldProcess:
-    config = replace(worker_config(), recorders=recorders)
-    return RayWorldProcess(engine, "actor", config, log)  # type: ignore[arg-type]
+def test_an_episode_through_calls_of_an_actor(processes: Callable[..., RayWorldProcess]) -> None:
+    process = processes(FakeActor())
+    assert process.pipe.recv()[0] == "ready" and process.waits_for == ""
+    (task,) = tasks(routes=1)
+    process.pipe.send(("run", task))
+    kinds: list[Any] = []
+    while not kinds or kinds[-1][0] != "done":
+        kinds.append(process.pipe.recv())
+    assert kinds[0][:2] == ("start", task.key) and kinds[-1][1].record.route_id == task.route_id
+    process.close()
+    process.wait(60.0)
+    assert not process._thread.is_alive() and process._error is None
 
 
-def connect(process: RayWorldProcess, shared: bool = True, label: str | None = None) -> Any:
-    """Open its pipe as the actor does; returns the actor's end."""
-    near, far = Pipe()
-    far.send(ActorGreeting("gpu3", process.engine.raylet, label or own_label(), shared, "/far/lmms_eval_ad2"))  # type: ignore[attr-defined]
-    process.connect(near)
-    return far
-
-
-def ended(error: BaseException | None = None) -> Future[None]:
-    future: Future[None] = Future()
-    future.set_exception(error) if error else future.set_result(None)
-    return future
-
-
-def test_a_process_waits_for_its_place_and_then_receives_its_configuration(engine: Engine) -> None:
-    process = process_of(engine)
-    assert process.waits_for == "a node with a free CPU" and not process.pipe.poll()
-    far = connect(process)
-    assert far.recv() == process.config
-    far.send("ready")
-    assert process.waits_for == "" and process.pipe.recv() == "ready"
-    process.kill()
-    assert engine.killed == ["actor"]
+def test_a_world_that_cannot_be_made(processes: Callable[..., RayWorldProcess]) -> None:
+    process = RayWorldProcess(FakeRay(), actor := FakeActor(), worker_config(FactoryRecipe("no_such:thing")), None)
+    kind, text = process.pipe.recv()
+    assert kind == "user" and "no_such" in text
     with pytest.raises(EOFError):
-        far.recv()
+        process.pipe.recv()
+    assert process.death() == ProcessDeath("the world process on node gpu3 closed its pipe")
+    actor.raylet.close()
 
 
-def test_a_server_is_part_of_what_a_process_waits_for(engine: Engine) -> None:
+def test_what_a_process_waits_for() -> None:
     config = replace(worker_config(), world=FactoryRecipe("a:b", {"server": "gpu3:2000"}))
-    process = RayWorldProcess(engine, "actor", config, None)  # type: ignore[arg-type]
+    process = RayWorldProcess(FakeRay(), actor := FakeActor(True, None, RuntimeError("no place")), config, None)
     assert process.waits_for == 'a node with a free CPU and the resource "carla" for gpu3:2000'
+    process.kill()
+    assert process.ray.killed == [actor]
+    actor.raylet.close()
 
 
 @pytest.mark.parametrize(
@@ -100,57 +140,61 @@ def test_a_server_is_part_of_what_a_process_waits_for(engine: Engine) -> None:
     ],
 )
 def test_a_node_that_cannot_be_used_ends_the_run(
-    engine: Engine, tmp_path: Path, shared: bool, label: str | None, recorders: Any, fault: str
-) -> None:
-    process = process_of(engine, recorders, tmp_path / "logs" / "worker0.log")
-    connect(process, shared, label)
+    processes: Callable[..., RayWorldProcess], tmp_path: Path, shared: bool, label: str | None, recorders: Any,
+    fault: str,
+) -> None:  # fmt: skip
+    process = processes(FakeActor(shared, label), recorders, tmp_path / "logs" / "worker0.log")
     kind, text = process.pipe.recv()
-    assert kind == "user" and pytest.importorskip("re").match(fault, text)
+    assert kind == "user" and re.match(fault, text)
 
 
-def test_a_pipe_that_opens_after_the_end_is_closed(engine: Engine) -> None:
-    process = process_of(engine)
-    process.close()
-    far = connect(process)
-    far.recv()
-    with pytest.raises(EOFError):
-        far.recv()
+LOST_NODE = RuntimeError("The actor died because its node has died. Node Id: 5")
+DIED = RuntimeError("The actor died\n\tip: 1.2.3.4\nWorker exit type: SYSTEM_ERROR")
+DEATH = "the world process on node gpu3 died: The actor died ip: 1.2.3.4 Worker exit type: SYSTEM_ERROR"
 
 
-def test_the_loss_of_a_node_is_not_the_failure_of_a_world(engine: Engine) -> None:
-    process = process_of(engine)
-    far = connect(process)
-    engine.raylet_socket.close()
-    far.close()
-    assert process.death() == ProcessDeath("node gpu3 was lost", machine_lost=True)
-
-
-def test_a_world_that_dies_on_a_live_node_has_failed(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("errors", "raylet_lives", "death"),
+    [
+        pytest.param((DIED,), True, ProcessDeath(f"{DEATH}; it last printed: Segmentation fault"), id="world"),
+        pytest.param((DIED,), False, ProcessDeath("node gpu3 was lost", machine_lost=True), id="node"),
+        pytest.param((LOST_NODE,), True, ProcessDeath("node gpu3 was lost", machine_lost=True), id="node, by Ray"),
+        pytest.param(
+            (UnreachableError(), DIED), True, ProcessDeath(f"{DEATH}; it last printed: Segmentation fault"),
+            id="unreachable, then dead",
+        ),
+        pytest.param(
+            (UnreachableError(),), True, ProcessDeath("the connection to node gpu3 was lost", machine_lost=True),
+            id="unreachable, but alive",
+        ),
+        pytest.param(
+            (UnreachableError("lost"), NoReplyError()), False, ProcessDeath("node gpu3 was lost", machine_lost=True),
+            id="unreachable for long",
+        ),
+    ],
+)  # fmt: skip
+def test_a_death_of_a_world_is_distinguished_from_the_loss_of_its_node(
+    processes: Callable[..., RayWorldProcess], tmp_path: Path, errors: tuple[Exception, ...], raylet_lives: bool,
+    death: ProcessDeath,
+) -> None:  # fmt: skip
     log = tmp_path / "worker0.log"
     log.write_text("Segmentation fault\n")
-    process = process_of(engine, log=log)
-    far = connect(process)
-    process.end(ended(RuntimeError("The actor died\n\tip: 1.2.3.4\nWorker exit type: SYSTEM_ERROR")))
+    process = processes(actor := FakeActor(), log=log)
+    assert process.pipe.recv()[0] == "ready"
+    if not raylet_lives:
+        actor.raylet.close()
+    actor.errors = list(errors)
+    process.pipe.send(("run", tasks(routes=1)[0]))
     with pytest.raises(EOFError):
         process.pipe.recv()
-    reason = "the world process on node gpu3 died: The actor died ip: 1.2.3.4 Worker exit type: SYSTEM_ERROR"
-    assert process.death() == ProcessDeath(f"{reason}; it last printed: Segmentation fault")
-    far.close()
+    assert process.death() == death
 
 
-def test_a_node_that_is_lost_before_the_pipe_is_open(engine: Engine) -> None:
-    process = process_of(engine)
-    process.end(ended(RuntimeError("The actor died because its node has died. Node Id: 5")))
+def test_a_node_that_is_lost_before_its_actor_runs(processes: Callable[..., RayWorldProcess]) -> None:
+    process = processes(FakeActor(True, None, LOST_NODE))
     with pytest.raises(EOFError):
         process.pipe.recv()
     assert process.death() == ProcessDeath("its node was lost", machine_lost=True)
-
-
-def test_a_connection_that_is_cut_while_the_actor_lives(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world_actors, "DEATH_S", 0.0)
-    process = process_of(engine)
-    connect(process).close()
-    assert process.death() == ProcessDeath("the connection to node gpu3 was lost", machine_lost=True)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.runner.decisions import DecisionResponse
-from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
-from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.episode import run_episode
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions
 from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.site import fit, site_of
 from closedloop_plugin.threats.spec import ThreatSpec

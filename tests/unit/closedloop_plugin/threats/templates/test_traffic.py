@@ -18,8 +18,8 @@ from closedloop_plugin.driver.agents.make import make_agent
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.runner.decisions import DecisionResponse
-from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
-from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.episode import run_episode
+from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.threats.site import ThreatSite, fit, site_of

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from support.closedloop.run_folders import DEMO, record, run_folder
 
-from closedloop_plugin.cli.drive.run import drive_options
-from closedloop_plugin.cli.drive.selection import suite_subject
-from closedloop_plugin.cli.drive.training_data import NOT_NAMED, selected, training_of
 from closedloop_plugin.learn.training_set import trained_route
 from closedloop_plugin.report.comparison import compare
 from closedloop_plugin.report.drive_section import report
-from closedloop_plugin.report.results import read_results, training_note
+from closedloop_plugin.report.results import read_results
 from closedloop_plugin.runner.merge import merge
+from closedloop_plugin.runner.options import drive_options
+from closedloop_plugin.runner.routes import suite_subject
+from closedloop_plugin.runner.training_data import NOT_NAMED, selected, training_note, training_of
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run

@@ -6,13 +6,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.closedloop.runs import SUITE
 
-from closedloop_plugin.cli.drive.route_checks import check_mapped, drivable, not_played, unmapped, without
-from closedloop_plugin.cli.drive.run import drive_options
 from closedloop_plugin.cli.drive.score import left_out_of
-from closedloop_plugin.cli.drive.selection import left_out_note, suite_subject
 from closedloop_plugin.core.routes import Route, RouteScenario, read_routes
 from closedloop_plugin.runner.assemble import _selection_json
+from closedloop_plugin.runner.options import drive_options
+from closedloop_plugin.runner.routes import (
+    check_mapped,
+    drivable,
+    left_out_note,
+    not_played,
+    suite_subject,
+    towns_of,
+    unmapped,
+    without,
+)
 from closedloop_plugin.scenarios.suites.lookup import Suite
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run
@@ -55,7 +64,8 @@ def test_a_drive_is_refused_before_it_begins_or_leaves_the_route_out(tmp_path: P
     file = write(tmp_path, ("1", STRAIGHT, ""), ("2", ZIGZAG, ""), ("3", STRAIGHT, CUSTOM))
     with pytest.raises(Ad2Error, match=r"mine\.xml: route 2 has no map: .*others: --skip-unmapped \(under"):
         suite_subject(options(file), str(file))
-    subject, notes, _ = suite_subject(options(file, skip_unmapped=True), str(file))
+    subject = suite_subject(options(file, skip_unmapped=True), str(file))
+    notes = subject.notes
     assert [one.id for one in subject.routes] == subject.all_ids == ["1", "3"]
     assert list(subject.left_out) == ["2"] and notes[0].startswith("left out, 1 of 3 routes: 2 (route 2 has no map")
     assert subject.not_played == {"3": {"c": "no program for scenario type 'CustomObstacle'"}}
@@ -73,7 +83,8 @@ def test_several_routes_without_a_map_are_counted() -> None:
 
 def test_a_known_scenario_that_cannot_be_read_leaves_its_route_out(tmp_path: Path) -> None:
     file = write(tmp_path, ("1", STRAIGHT, ""), ("2", STRAIGHT, FAULTY))
-    subject, notes, _ = suite_subject(options(file), str(file))
+    subject = suite_subject(options(file), str(file))
+    notes = subject.notes
     assert subject.all_ids == ["1"] and "expected a number, found 'far'" in subject.left_out["2"]
     assert "left out, 1 of 2 routes: 2 (" in notes[0]
     with pytest.raises(Ad2Error, match=r"--routes-ids 2: left out of .*found 'far'"):
@@ -100,6 +111,25 @@ def test_routes_that_a_run_left_out_do_not_count_as_missing(tmp_path: Path) -> N
 
 def test_long_routes_under_a_short_profile_are_noted(tmp_path: Path) -> None:
     file = write(tmp_path, ("1", ((0, 0), (900, 0)), ""))
-    _, notes, _ = suite_subject(options(file), str(file))
+    notes = suite_subject(options(file), str(file)).notes
     assert any("1 routes are longer than 500 m, and bench2advlm ends each after 125 s" in note for note in notes)
-    assert suite_subject(options(file, profile="longest6"), str(file))[1] == ()
+    assert suite_subject(options(file, profile="longest6"), str(file)).notes == ()
+
+
+def test_the_towns_of_a_run_are_those_of_its_suite_not_of_the_selected_routes(tmp_path: Path) -> None:
+    routes = [replace(SUITE.routes[0], town=town) for town in ("TownA", "TownB", "TownC")]
+    for town in "AB":
+        (tmp_path / f"Town{town}.xodr").touch()
+    both = [list(towns_of(tmp_path, routes, selected)) for selected in (routes[:1], routes)]
+    assert both == [["TownA", "TownB"]] * 2
+    with pytest.raises(Ad2Error, match=r"expected TownC\.xodr"):
+        towns_of(tmp_path, routes, routes[2:])
+
+
+@pytest.mark.parametrize("town", ["../Town", "a/../../Town", "{}/Town"])
+def test_the_name_of_a_town_does_not_lead_out_of_the_folder(town: str, tmp_path: Path) -> None:
+    (tmp_path / "Town.xodr").touch()
+    (tmp_path / "maps" / "a").mkdir(parents=True)
+    routes = [replace(SUITE.routes[0], town=town.format(tmp_path))]
+    with pytest.raises(Ad2Error, match="no map of these routes' towns"):
+        towns_of(tmp_path / "maps", routes, routes)

@@ -12,7 +12,7 @@ import pytest
 from support.closedloop.doubles import Follower
 from support.closedloop.runs import tasks, worker_config
 
-from closedloop_plugin.runner import garbage
+from closedloop_plugin.runner import worker
 from closedloop_plugin.runner.worker import DecisionResponder, drive
 from closedloop_plugin.worlds.testing.fake_world import FakeWorld
 
@@ -45,10 +45,10 @@ def no_other_full_collections() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_other_full_collections")
 def test_a_full_collection_runs_after_every_fourth_episode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "_EPISODES", itertools.count(1))
+    monkeypatch.setattr(worker, "_EPISODES", itertools.count(1))
     run_plan, world, before = worker_config(), LitteringWorld(), gc.get_threshold()
     at_start = gc.get_stats()[2]["collections"]
-    for episode in range(garbage.FULL_EVERY):
+    for episode in range(worker.FULL_EVERY):
         assert gc.get_stats()[2]["collections"] == at_start, f"after {episode} episodes"
         drive(world, tasks(max_ticks=2)[0], run_plan, DecisionResponder(run_plan, Follower(), None, None))
         assert world.full_collections == at_start, "within the episode"

@@ -1,12 +1,19 @@
-"""Options shared by several commands: program, driver, decision rate, number of worlds."""
+"""Options of drives, which several commands share; those of `ad2 drive run` are DriveRunOptions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.core.options import fixed, option
+from lmms_eval_ad2.core.options import ExclusiveOptions, fixed, from_values, option
+
+if TYPE_CHECKING:
+    pass
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,3 +145,113 @@ class PoolOptions:
         "end the run after N replies in a row that cannot be read, over all worlds (default 20; 0: never)", default=20,
         metavar="N", least=0,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldOptions:
+    """--world and the options of CARLA servers."""
+
+    world: str = option(
+        "embedded (default), carla, or a custom world as MODULE:CALLABLE",
+        default="embedded",
+        metavar="NAME",
+        identity="world",
+    )
+    servers: str | None = option(
+        "CARLA servers, one worker each (default 127.0.0.1:2000); see ad2 carla", default=None, metavar="HOST:PORT,..."
+    )
+    server_wait: float | None = option(
+        "seconds to wait for an answer of a CARLA server, e.g. while it restarts (default 60)", default=None,
+        metavar="S",
+    )  # fmt: skip
+    any_version: bool = option("accept a CARLA server of another version", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Where the worlds run. Results do not depend on it, so a folder may be resumed by another engine."""
+
+    engine: Literal["local", "ray"] = option(
+        "where the worlds run: local (default), in processes of this machine; ray, on the nodes of a Ray cluster",
+        default="local",
+    )
+    ray_address: str | None = option(
+        "with --engine ray: HOST:PORT of a cluster of which this machine is a node, or auto (default: Ray is started "
+        "on this machine)", default=None, metavar="ADDRESS",
+    )  # fmt: skip
+
+
+SUBJECT = ExclusiveOptions(required=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveSelectionOptions(ProgramOptions):
+    """Routes of a suite, or a program."""
+
+    suite: str | None = option(
+        "demo, embedded220, bench2drive220, a route file, or a folder of programs", default=None,
+        metavar="NAME|FILE|DIR", exclusive=SUBJECT, identity=("suite", "suite_sha256"),
+    )  # fmt: skip
+    scenario: Path | None = option(
+        "Scenic program", default=None, metavar="FILE.scenic", exclusive=SUBJECT,
+        identity=("suite", "suite_sha256"),
+    )  # fmt: skip
+    routes_ids: str | None = option("only these routes of the suite, in this order", default=None, metavar="ID,ID")
+    limit: int | None = option("only the first N routes", default=None, metavar="N", least=1)
+    skip_unmapped: bool = option(
+        "leave out routes that have no map, by name and out of every mean (default: they end the command before the "
+        "drive)", default=False,
+    )  # fmt: skip
+    shard: str | None = option(
+        "only shard i of N (1/N to N/N); join shards with ad2 merge", default=None, metavar="i/N"
+    )
+    repetitions: int = option(
+        "repetitions of each route, each with its own seed", default=1, metavar="N", least=1, most=1000
+    )
+    fresh_draws: int | None = option(
+        "N other draws of each program of a folder, instead of the one that its check saw survived", default=None,
+        metavar="N", least=1, most=1000, identity="draws",
+    )  # fmt: skip
+    seed: int = option(
+        "seed of the run; equal seeds give equal scores (default 0)", default=0, metavar="S", identity="seed"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveFolderOptions:
+    """The run's folder and its contents."""
+
+    out: Path = option("run folder; the same command resumes in it", metavar="DIR")
+    frames: bool = option("save camera frames at 2 Hz", default=False)
+    video: bool = option("save a video of each episode", default=False)
+    dry_run: bool = option(
+        "print episodes, requests, time and tokens to come, and what is wrong; drives nothing, and sends each endpoint "
+        "one request", default=False,
+    )  # fmt: skip
+    no_probe: bool = option("with --dry-run: send no request", default=False, needs="dry_run")
+    retry_failed: bool = option("repeat episodes that were not driven, except by fault of their program", default=False)
+    strict_contamination: bool = option(
+        "refuse to drive routes that a model was trained on, as its ad2_training.json names them (default: they are "
+        "counted in the results)",
+        default=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveRunOptions(
+    DriveSelectionOptions, WorldOptions, DriveFolderOptions, PoolOptions, EngineOptions, DriverOptions,
+    SimulatedDecisionOptions,
+):  # fmt: skip
+    """`ad2 drive run`."""
+
+
+GROUPS = {
+    "routes and world": (ProgramOptions, DriveSelectionOptions, WorldOptions),
+    "driver": (DriverOptions, DecisionOptions, SimulatedDecisionOptions),
+    "run": (DriveFolderOptions, PoolOptions, EngineOptions),
+}
+
+
+def drive_options(values: Mapping[str, Any]) -> DriveRunOptions:
+    """The options of a drive from a caller's values, with the checks of the command line. Raises Ad2Error."""
+    return from_values(DriveRunOptions, values)

@@ -1,4 +1,8 @@
-"""Converts the options of `ad2 drive run` to routes of a suite, a folder of programs, or one program."""
+"""Routes of a drive: those of a suite, of a folder of programs, or one program; and which of them can be driven.
+
+A fault of a route, a map or a program is never a driver's 0: such a route is refused before the drive, or left out by
+name and out of every mean.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +11,33 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from closedloop_plugin.cli.drive.route_checks import check_mapped, drivable, not_played, without
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import Route, select
+from closedloop_plugin.maps.build import plan_for
+from closedloop_plugin.maps.towns.lanes import LaneNetwork, read_town
+from closedloop_plugin.maps.towns.route_trace import trace
 from closedloop_plugin.runner.assemble import RouteSelection
+from closedloop_plugin.runner.options import DriveRunOptions, ProgramOptions
+from closedloop_plugin.scenarios.staging import staging, undrivable
 from closedloop_plugin.scenarios.suites.lookup import Suite, route_of, suite
+from closedloop_plugin.scenarios.suites.played_draws import PlayedDraw
 from closedloop_plugin.scenarios.suites.programs import route_named, sha_of
+from closedloop_plugin.worlds.recipes import WORLDS
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.table import few
 from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import file_sha256
 
-if TYPE_CHECKING:
-    from closedloop_plugin.cli.drive.options import ProgramOptions
-    from closedloop_plugin.cli.drive.run import DriveRunOptions
-    from closedloop_plugin.core.record import EpisodeRecord
-    from closedloop_plugin.scenarios.suites.played_draws import PlayedDraw
-
-LIBRARY = "closedloop_plugin.scenarios"  # imported by programs whose actors act
+LONG_M = 500.0  # a route that is longer is seldom driven in the 125 s of bench2advlm
 
 
-def suite_subject(
-    options: DriveRunOptions, name: str
-) -> tuple[RouteSelection, tuple[str, ...], Mapping[str, Mapping[str, Any]]]:
-    """Return the routes of the suite `name`, notes on its programs, and the values of their played draws."""
+OWN_WORLDS = ("embedded", "carla")  # others may play their own scenarios
+
+
+def suite_subject(options: DriveRunOptions, name: str) -> RouteSelection:
+    """Return the routes of the suite `name`."""
     found = drivable(suite(name, options.world), options.world)
     routes = select_routes(found, name, routes_ids=options.routes_ids, limit=options.limit)
     towns = towns_of(options.towns, found.routes, routes)
@@ -44,7 +49,12 @@ def suite_subject(
             raise Ad2Error(f"{option}: {name} has routes of the catalogue, not programs; omit it")
     alone = options.alone or found.alone
     draws = {} if options.fresh_draws else {n: d for n, d in found.draws.items() if d.alone == alone}
-    subject = RouteSelection(
+    notes = (
+        *left_out_note(found),
+        *_long_note(options, routes),
+        *_draw_notes(options, found, [r.id for r in routes], draws),
+    )
+    return RouteSelection(
         name=found.name,
         sha256=found.sha256,
         all_ids=found.ids,
@@ -58,16 +68,9 @@ def suite_subject(
         fresh=bool(options.fresh_draws),
         left_out=found.left_out,
         not_played=not_played(routes, towns, options.world),
+        notes=notes,
+        drawn={route: draw.drawn for route, draw in draws.items()},
     )
-    notes = (
-        *left_out_note(found),
-        *_long_note(options, routes),
-        *_draw_notes(options, found, [r.id for r in routes], draws),
-    )
-    return subject, notes, {route: draw.drawn for route, draw in draws.items()}
-
-
-LONG_M = 500.0  # a route that is longer is seldom driven in the 125 s of bench2advlm
 
 
 def _long_note(options: DriveRunOptions, routes: Sequence[Route]) -> tuple[str, ...]:
@@ -99,8 +102,9 @@ def _draw_notes(
         named = ", ".join(unchecked[:5]) + (f" and {len(unchecked) - 5} more" if len(unchecked) > 5 else "")
         how = "alone" if options.alone or found.alone else "on top of the standard scenario"
         notes.append(f"not checked, or changed since, {how}: {named}; drawn with --seed {options.seed}")
+    names = {target: name for name, target in WORLDS.items()}  # of the worlds in the identity of a check
     profiles = sorted({draw.profile for draw in played} - {options.profile})
-    worlds = sorted({_world_of(draw.world) for draw in played} - {options.world})
+    worlds = sorted({names.get(draw.world, draw.world) for draw in played} - {options.world})
     versions = sorted({draw.version for draw in played} - {code_label()})
     settings = (
         ("profile", profiles, options.profile), ("world", worlds, options.world), ("version", versions, code_label())
@@ -113,50 +117,6 @@ def _draw_notes(
     if options.no_traffic and played:
         notes.append("checked with background traffic, driven without")
     return tuple(notes)
-
-
-def _world_of(target: str) -> str:
-    """--world of a check, from the importable name in its identity."""
-    from closedloop_plugin.worlds.recipes import WORLDS
-
-    return next((name for name, known in WORLDS.items() if known == target), target)
-
-
-def other_values(records: Sequence[EpisodeRecord], drawn: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """One line if played draws have other values than in their check: another version of Scenic or of the programs'
-    library."""
-    other = [
-        r.route_id for r in records
-        if r.world.get("draw") == "played" and r.drawn and dict(r.drawn) != dict(drawn.get(r.route_id, {}))
-    ]  # fmt: skip
-    if not other:
-        return ()
-    return (f"not what was checked: {', '.join(dict.fromkeys(other))} drew other values; check the folder again",)
-
-
-def without_act(records: Sequence[EpisodeRecord], programs: Mapping[str, Path | None]) -> tuple[str, ...]:
-    """One line on programs of our library whose actor never acted; `programs`: by route id."""
-    from closedloop_plugin.core.state import FAILED
-
-    silent = [
-        r.route_id for r in records
-        if r.end not in FAILED and "act" not in {name for _, name in r.events} and _acts(programs.get(r.route_id))
-    ]  # fmt: skip
-    if not silent:
-        return ()
-    return (f"the program sent no event act, so its actor never acted: {few(list(dict.fromkeys(silent)))}",)
-
-
-def without_way(records: Sequence[EpisodeRecord]) -> tuple[str, ...]:
-    """A line for each scene that leaves the ego no way; see worlds/bridge/passage.py."""
-    found = ((r.route_id, name) for r in records for _, name in r.events if name.startswith("no way: "))
-    return tuple(f"{route}: the scene leaves the ego {name}" for route, name in dict.fromkeys(found))
-
-
-def _acts(program: Path | None) -> bool:
-    """Whether a program uses our library, whose actors act, or sends the event; a program of others need not."""
-    text = program.read_text("utf-8-sig", "replace") if program is not None and program.is_file() else ""
-    return LIBRARY in text or 'event("act")' in text
 
 
 def select_routes(found: Suite, name: str, *, routes_ids: str | None, limit: int | None) -> tuple[Route, ...]:
@@ -184,7 +144,7 @@ def left_out_note(found: Suite, most: int = 5) -> tuple[str, ...]:
     return (f"left out, {len(found.left_out)} of {total} {what}: {', '.join(named)}{more}",)
 
 
-def program_subject(options: ProgramOptions, file: Path) -> tuple[RouteSelection, tuple[str, ...]]:
+def program_subject(options: ProgramOptions, file: Path) -> RouteSelection:
     """Return a user's program, on a route of a suite or on its own map (then without a route)."""
     for option, path in (("--scenario", file), ("--map", options.map)):
         if path is not None and not path.is_file():
@@ -209,14 +169,14 @@ def program_subject(options: ProgramOptions, file: Path) -> tuple[RouteSelection
         if options.alone:
             raise Ad2Error("--alone: the program has no route, and so no standard scenario; omit it")
         own_map = options.map.absolute() if options.map else None
-        return replace(subject, program=file.absolute(), map=own_map), ()
+        return replace(subject, program=file.absolute(), map=own_map)
     named = options.route or ":".join(route_named(file) or ())
     if options.map:
         raise Ad2Error(f"--map {options.map}: {file} is played on route {named}, which has its own map; omit --map")
     routes = (replace(route, id=name),)
     towns = towns_of(options.towns, routes, routes)
-    subject = replace(subject, routes=routes, programs={name: file.absolute()}, towns=towns)
-    return subject, (f"a custom program on route {named}: not a benchmark",)
+    notes = (f"a custom program on route {named}: not a benchmark",)
+    return replace(subject, routes=routes, programs={name: file.absolute()}, towns=towns, notes=notes)
 
 
 def values_of(given: Sequence[str] | None) -> dict[str, Any]:
@@ -270,3 +230,62 @@ def _town_file(folder: Path, town: str) -> Path | None:
         return None
     places = (folder / name, folder / "OpenDrive" / name, folder / town / "OpenDrive" / name)
     return next((file for file in places if file.is_file()), None)
+
+
+def drivable(found: Suite, world: str) -> Suite:
+    """The suite without routes of which a scenario cannot be read. Raises Ad2Error if none is left."""
+    if found.programs or world not in OWN_WORLDS:
+        return found
+    faults = {route.id: reason for route in found.routes if (reason := undrivable(route))}
+    if len(faults) == len(found.routes):
+        first, reason = next(iter(faults.items()))
+        raise Ad2Error(f"{found.name}: no route can be driven; route {first}: {reason}")
+    return without(found, faults)
+
+
+def without(found: Suite, left_out: Mapping[str, str]) -> Suite:
+    """The suite without these routes. left_out: reasons by id."""
+    routes = tuple(route for route in found.routes if route.id not in left_out)
+    return replace(found, routes=routes, left_out={**found.left_out, **left_out}) if left_out else found
+
+
+def unmapped(routes: Sequence[Route], towns: Mapping[str, Path]) -> dict[str, str]:
+    """Reasons of the routes that have no map in the embedded world. `towns`: OpenDRIVE files by town."""
+    networks: dict[Path, LaneNetwork] = {}
+    found = {}
+    for route in routes:
+        file = towns.get(route.town)
+        try:
+            if file is None:
+                plan_for(route, staging(route, in_town=False).layout)
+                continue
+            if file not in networks:
+                networks[file] = read_town(file)
+            trace(route, networks[file], file)
+        except Ad2Error as exc:
+            found[route.id] = str(exc)
+    return found
+
+
+def check_mapped(name: str, routes: Sequence[Route], towns: Mapping[str, Path], skip: bool) -> dict[str, str]:
+    """The routes without a map, to be left out with `skip`. Raises Ad2Error for them without it, or if none is left.
+
+    name: of the suite.
+    """
+    found = unmapped(routes, towns)
+    if not found or (skip and len(found) < len(routes)):
+        return found
+    some = f"{len(found)} of {len(routes)} routes have no map: {few(list(found), 5)}. " if len(found) > 1 else ""
+    way = "--skip-unmapped (under lmms-eval AD2_DRIVE_SKIP_UNMAPPED=1)"
+    rest = f"; to drive the others: {way}" if len(found) < len(routes) else ""
+    raise Ad2Error(f"{name}: {some}{next(iter(found.values()))}{rest}")
+
+
+def not_played(routes: Sequence[Route], towns: Mapping[str, Path], world: str) -> dict[str, dict[str, str]]:
+    """Reasons by route id and name of the scenarios that are not played; a town's map may leave out more."""
+    found = {}
+    for route in routes if world in OWN_WORLDS else ():
+        left = staging(route, in_town=world == "carla" or route.town in towns).left
+        if left:
+            found[route.id] = dict(left)
+    return found

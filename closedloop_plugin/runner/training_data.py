@@ -7,18 +7,20 @@ may ask for others. It is not part of the identity: it changes no episode.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.driver.agents.make import BUILT_IN, SPEAKING
-from closedloop_plugin.report.results import TRAINING
+from closedloop_plugin.scenarios.suites.lookup import suite
+from lmms_eval_ad2.storage.training_card import trained_text
 
 if TYPE_CHECKING:
-    from closedloop_plugin.cli.drive.run import DriveRunOptions
-    from closedloop_plugin.core.routes import Route
     from closedloop_plugin.learn.contamination import RouteContamination
     from closedloop_plugin.runner.assemble import RouteSelection
+    from closedloop_plugin.runner.options import DriveRunOptions
 
+KEY = "training"
 NOT_NAMED: Mapping[str, Any] = {"named": False}  # a model without ad2_training.json
 
 
@@ -36,7 +38,7 @@ def training_of(options: DriveRunOptions, subject: RouteSelection) -> RouteConta
     corridor = options.world != "carla"
     return of_models(
         models,
-        _routes(options, subject),
+        suite(options.suite, options.world).routes if options.suite else subject.routes,  # a program's: under its name
         asked=[route.id for route in subject.routes],
         maps=lambda route: "corridor" if corridor and route.town not in subject.towns else "town",
         strict=options.strict_contamination,
@@ -49,19 +51,24 @@ def _models(options: DriveRunOptions) -> list[str]:
     return [spec for spec in given if spec and spec.strip() not in (*BUILT_IN, SPEAKING, "rules", "offline")]
 
 
-def _routes(options: DriveRunOptions, subject: RouteSelection) -> Sequence[Route]:
-    """All routes of the suite; for a program its own, under the program's name."""
-    if not options.suite:
-        return subject.routes
-    from closedloop_plugin.scenarios.suites.lookup import suite
-
-    return suite(options.suite, options.world).routes
-
-
 def selected(
     selection: Mapping[str, Any], options: DriveRunOptions, found: RouteContamination | None
 ) -> dict[str, Any]:
     """The selection of run.json with the result; unchanged if no model drives."""
     if found is not None:
-        return {**selection, TRAINING: found.to_dict()}
-    return {**selection, TRAINING: dict(NOT_NAMED)} if _models(options) else dict(selection)
+        return {**selection, KEY: found.to_dict()}
+    return {**selection, KEY: dict(NOT_NAMED)} if _models(options) else dict(selection)
+
+
+def training_note(selection: Mapping[str, Any], asked: Sequence[str]) -> str:
+    """ "trained on 3 of these 220 routes (same_geometry 3)" for a run's selection; "" if on none, or not known."""
+    training = selection.get(KEY)
+    routes = training.get("routes") if isinstance(training, dict) else None
+    if not isinstance(routes, dict):
+        return ""
+    kinds = Counter(
+        str(found.get("kind")) if isinstance(found := routes[route], dict) else "unknown"
+        for route in asked
+        if route in routes
+    )
+    return trained_text(kinds, len(asked), "routes") if kinds else ""
