@@ -15,7 +15,7 @@ from closedloop_plugin.cli.drive.run import drive_options
 from closedloop_plugin.cli.drive.run_kind import compare, report
 from closedloop_plugin.cli.drive.selection import suite_subject
 from closedloop_plugin.cli.drive.training_data import NOT_NAMED, selected, training_note, training_of
-from closedloop_plugin.learn.training_set import trained_route
+from closedloop_plugin.learn.contamination import trained_route
 from closedloop_plugin.runner.merge import merge
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error
