@@ -46,7 +46,7 @@ check: $(VENV)/.installed-dev
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m mypy benchmarks
-	MYPYPATH=scripts $(PY) -m mypy $(addprefix scripts/,install.py lock.py check_latest.py check_macos.py check_spice.py coverage_by_package.py device_check.py exit_code.py licences.py lmms_eval_api.py process_memory.py stages.py first_hour.py first_hour_checks.py host_tests.py learn.py learn_spread.py learned_seed.py marked_blocks.py ship_model.py world_scores.py)
+	MYPYPATH=scripts $(PY) -m mypy $(addprefix scripts/,install.py lock.py check_latest.py check_macos.py check_spice.py coverage_by_package.py exit_code.py licences.py lmms_eval_api.py process_memory.py stages.py first_hour.py first_hour_checks.py host_tests.py learn.py learn_spread.py marked_blocks.py ship_model.py world_scores.py)
 
 # installs the newest versions into .venv-latest, without the bounds of setup.cfg, and runs `make quick` there
 check-latest: $(VENV)/.installed-dev

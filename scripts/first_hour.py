@@ -21,10 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
-from device_check import refuse_missing
 from first_hour_checks import absent_notes, check_commands, is_local
-from process_memory import gpu_of
-from stages import Stage, StageRunner
+from stages import Stage, refuse_missing, run_stages
 
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scenarios.suites.lookup import EMBEDDED, suite
@@ -251,12 +249,7 @@ def run(options: FirstHourOptions) -> int:
         return 0
     if options.device.startswith("cuda"):
         refuse_missing(options.device)
-    gpu, absent = gpu_of(options.device)
-    runner = StageRunner(options.out, gpu, absent, ENVIRONMENT)
-    code = runner.run(stages)
-    print(f"\n{runner.table(stages).plain()}\n")
-    print(runner.closing_line(stages[-1], options.out / "report.html"))
-    return code
+    return run_stages(stages, options.out, options.device, ENVIRONMENT)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from device_check import refuse_missing
 from first_hour import spread
-from process_memory import gpu_of
-from stages import Stage, StageRunner
+from stages import Stage, refuse_missing, run_stages
 
 from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of, size_words
-from closedloop_plugin.learn.train import CPU
+from closedloop_plugin.learn.model_folder import CPU
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.scenarios.suites.lookup import EMBEDDED, routes_home, suite
 from lmms_eval_ad2.core.command_errors import run_command
@@ -137,12 +135,7 @@ class LearnStages:
         stages = [self._rows(0), self._train(SIGHTED, 0)]
         for number in range(1, o.rounds + 1):
             own = self._drives(number)[-1]
-            driver = [
-                "--driver",
-                self._agent(SIGHTED, number - 1),
-                "--decision-hz",
-                DECISION_HZ,
-            ]
+            driver = ["--driver", self._agent(SIGHTED, number - 1), "--decision-hz", DECISION_HZ]
             driver += ["--stop-after-unread", "0", "--expert-share", f"{EXPERT_SHARE / 2 ** (number - 1):g}"]
             stages += [
                 self._collect(
@@ -160,17 +153,8 @@ class LearnStages:
 
     def drive(self, kind: str) -> Stage:
         """A model drives the routes of the suite."""
-        own = [
-            "--agent",
-            self._agent(kind, self.options.rounds),
-            "--size",
-            SIZE,
-            "--decision-hz",
-            DECISION_HZ,
-            "--stop-after-unread",
-            "0",
-        ]
-        return self._drive(kind, *own, "--strict-contamination")
+        own = ("--agent", self._agent(kind, self.options.rounds), "--size", SIZE, "--decision-hz", DECISION_HZ)
+        return self._drive(kind, *own, "--stop-after-unread", "0", "--strict-contamination")
 
     def questions(self, kind: str) -> Stage:
         """A model answers the questions about the held-out routes."""
@@ -316,11 +300,7 @@ def run(options: LearnOptions) -> int:
     if options.device != CPU:
         refuse_missing(options.device)  # before hours of collecting
     copy_suites(Path(variables["AD2_HOME"]))
-    runner = StageRunner(options.out, *gpu_of(options.device), env=variables)
-    code = runner.run(stages, stop_at_failure=True)
-    print(f"\n{runner.table(stages).plain()}\n")
-    print(runner.closing_line(stages[-1], options.out / "report.html"))
-    return code
+    return run_stages(stages, options.out, options.device, variables, stop_at_failure=True)
 
 
 if __name__ == "__main__":

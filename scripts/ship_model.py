@@ -19,9 +19,8 @@ from learn import SIGHTED, TAUGHT, LearnOptions
 from marked_blocks import insert
 
 from closedloop_plugin.learn.collection import frames_files, frames_of
-from closedloop_plugin.learn.model_folder import CONFIG, WEIGHTS
-from closedloop_plugin.learn.shipped_model import FOLDER
-from closedloop_plugin.learn.train import LOG
+from closedloop_plugin.learn.model_folder import CONFIG, LOG, WEIGHTS
+from closedloop_plugin.learn.trained_agent import FOLDER
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.table import Table
 from lmms_eval_ad2.storage.files import atomic_path, file_sha256

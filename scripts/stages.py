@@ -20,15 +20,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from process_memory import MemorySampler, gpu_used_mib, larger
+from process_memory import MemorySampler, gpu_of, gpu_used_mib, larger
 
 import lmms_eval_ad2
+from closedloop_plugin.learn.model_folder import check_device
 from lmms_eval_ad2.core.parent_process import exit_with_parent
 from lmms_eval_ad2.core.printed import one_line
 from lmms_eval_ad2.report.table import Table
@@ -194,11 +197,6 @@ class StageRunner:
                 )  # fmt: skip
         return seconds
 
-    def closing_line(self, report: Stage, page: Path) -> str:
-        """Where the results are. A report that was not written by this call is not named."""
-        finished = self.histories([report])[report.name].finished
-        return (f"tables: {self.log(report)}; page: {page}; " if finished else "") + f"times: {self.out / 'stages.md'}"
-
     def log(self, stage: Stage) -> Path:
         return self.out / "logs" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', stage.name)}.log"
 
@@ -206,6 +204,26 @@ class StageRunner:
         if history.interrupted:
             return "interrupted; the same command resumes"
         return f"exit code {history.code}: {cause_in(self.log(stage))}"
+
+
+def run_stages(
+    stages: Sequence[Stage], out: Path, device: str, env: Mapping[str, str], *, stop_at_failure: bool = False
+) -> int:
+    """Run them as StageRunner.run and print their table. The last one writes OUT/report.html: it is named if it did."""
+    runner = StageRunner(out, *gpu_of(device), env=env)
+    code = runner.run(stages, stop_at_failure=stop_at_failure)
+    print(f"\n{runner.table(stages).plain()}\n")
+    finished = runner.histories(stages[-1:])[stages[-1].name].finished
+    page = f"tables: {runner.log(stages[-1])}; page: {out / 'report.html'}; " if finished else ""
+    print(f"{page}times: {out / 'stages.md'}")
+    return code
+
+
+def refuse_missing(device: str) -> None:
+    """Raises Ad2Error if PyTorch cannot compute there, before the first of many stages needs it. Asked in a process of
+    its own, whose memory of host and GPU is free again when the stages begin."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as other:
+        other.submit(check_device, device, 1).result()
 
 
 def cause_in(log: Path) -> str:

@@ -30,7 +30,7 @@ def drive(out: Path, evaluate: Callable[..., None]) -> list[str]:
 
     evaluate: of `ad2 demo`, which runs a model of lmms-eval on tasks.
     """
-    from closedloop_plugin.learn.shipped_model import shipped_model
+    from closedloop_plugin.learn.trained_agent import shipped_model
 
     if _lacks("closed loop", NEEDED, "drive"):
         return []

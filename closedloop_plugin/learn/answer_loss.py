@@ -14,12 +14,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import torch
 from tqdm import tqdm
+from transformers import LlavaForConditionalGeneration, LlavaProcessor
 
-from closedloop_plugin.learn.encoded_rows import EncodedRows
-from closedloop_plugin.learn.forward_pass import losses_of
-from closedloop_plugin.learn.llava_folder import check_llava, load_llava
-from closedloop_plugin.learn.train import CPU, check_device
+from closedloop_plugin.learn.encoded_rows import EncodedRows, TrainingBatch
+from closedloop_plugin.learn.forward_pass import answer_logits, picture_tokens, pixels_of
+from closedloop_plugin.learn.model_folder import CPU, check_device, check_llava, load_llava
 from closedloop_plugin.learn.training_file import CHOICE, DRIVING, PictureGroup, TrainingFile
 
 OTHER = "other"
@@ -68,11 +69,23 @@ def _losses(folder: Path, rows: TrainingFile, pictures: Path, device: str) -> di
     for start in tqdm(range(0, len(data), BATCH), desc=folder.name, unit="batch", disable=None):
         groups = range(start, min(start + BATCH, len(data)))
         batch = data.batch([(i, range(len(data.turns[i]))) for i in groups]).to(model.device)
-        both = (losses_of(model, processor, batch, black) for black in (False, True))
+        both = (_batch_losses(model, processor, batch, black) for black in (False, True))
         for kind, *pair in zip(_kinds(rows.groups, groups), *both, strict=True):
             losses[kind].append((pair[0], pair[1]))
     found = {kind: np.mean(losses[kind], axis=0) for kind in KINDS if kind in losses}
     return {kind: AnswerLoss(len(losses[kind]), float(mean[0]), float(mean[1])) for kind, mean in found.items()}
+
+
+@torch.inference_mode()
+def _batch_losses(
+    model: LlavaForConditionalGeneration, processor: LlavaProcessor, batch: TrainingBatch, black: bool
+) -> list[float]:
+    """The cross entropy of each answer of a batch, summed over its tokens. black: with black pictures."""
+    pictures = batch.pixels * 0 if black else batch.pixels
+    logits = answer_logits(model, batch, picture_tokens(model, pixels_of(pictures, processor)))
+    each = torch.nn.functional.cross_entropy(logits, batch.answers, reduction="none")
+    sums = torch.zeros(int(batch.answer.max()) + 1, device=each.device).index_add(0, batch.answer, each)
+    return [float(value) for value in sums.tolist()]
 
 
 def _kinds(groups: Sequence[PictureGroup], chosen: Sequence[int]) -> Iterator[str]:

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from closedloop_plugin.learn.grid_head import FINE, RARE
-from closedloop_plugin.learn.llava_folder import RESIZES_ONLY
-from closedloop_plugin.learn.seen_grid import CHANNELS, KINDS, ShownBox, seen_grid
+from closedloop_plugin.learn.model_folder import RESIZES_ONLY
+from closedloop_plugin.learn.seen_grid import CHANNELS, FINE, KINDS, RARE, ShownBox, seen_grid
 from closedloop_plugin.learn.tokenizer import END, IMAGE
 from closedloop_plugin.learn.training_file import DRIVING, TrainingFile, TrainingTurn
 from lmms_eval_ad2.core.errors import Ad2Error
@@ -114,7 +113,7 @@ class EncodedRows:
     def pictures_order(self, batch: int, seed: int) -> Iterator[np.ndarray]:
         """Batches without end of the numbers of pictures in `known`, in random order.
 
-        Those that show something of grid_head.RARE come twice per epoch: most pictures show an empty road.
+        Those that show something of seen_grid.RARE come twice per epoch: most pictures show an empty road.
         """
         rare = [KINDS.index(kind) for kind in RARE]
         shows = self.grids[self.known][..., rare].any(axis=(1, 2, 3))

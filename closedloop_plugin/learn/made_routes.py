@@ -18,12 +18,10 @@ from xml.sax.saxutils import quoteattr
 
 from closedloop_plugin.core.frames import from_carla, to_carla, wrap
 from closedloop_plugin.core.routes import Pose, Route, Weather
-from closedloop_plugin.learn.contamination import TrainedRoutes
-from closedloop_plugin.learn.route_draws import RouteDraws
+from closedloop_plugin.learn.contamination import TrainedRoutes, trained_route
+from closedloop_plugin.learn.route_draws import RouteDraws, drawn_weather
 from closedloop_plugin.learn.route_parameters import RECIPES
-from closedloop_plugin.learn.route_weather import drawn_weather
 from closedloop_plugin.learn.town_shapes import IN_TOWNS, MadeTown
-from closedloop_plugin.learn.training_set import trained_route
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.scenarios.suites import lookup
 from lmms_eval_ad2.core.errors import Ad2Error

@@ -1,35 +1,50 @@
-"""RowTrainer: the steps of a training, first of the vision encoder alone, then of the whole model."""
+"""The steps of a training with transformers' Trainer, first of the vision encoder alone, then of the whole model.
+
+Trainer and accelerate have the loop, data parallelism, checkpoints and random states. What is here is particular to
+rows with pictures: the parts of a step, the two losses, the schedule of two phases, and when the training reports,
+saves and stops.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import signal
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.learn.encoded_rows import EncodedRows
-from closedloop_plugin.learn.forward_pass import loss_of, picture_tokens, pixels_of
-from closedloop_plugin.learn.gradient_group import GradientGroup
-from closedloop_plugin.learn.grid_head import grid_loss
+import torch
+from accelerate.state import PartialState
+from accelerate.utils import reduce
+from safetensors import safe_open
+from torch.multiprocessing.spawn import ProcessException, start_processes
+from torch.utils.data import DataLoader, Dataset
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from closedloop_plugin.learn.encoded_rows import EncodedRows, TrainingBatch
+from closedloop_plugin.learn.forward_pass import grid_loss, loss_of, picture_tokens, pixels_of
+from closedloop_plugin.learn.model_folder import CPU
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.training_file import CHOICE, DRIVING
-from closedloop_plugin.learn.training_state import restore_state, save_state
 from lmms_eval_ad2.core.errors import Ad2Error
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
     from transformers import LlavaForConditionalGeneration, LlavaProcessor
 
 CLIP, BETAS = 1.0, (0.9, 0.98)
 NO_DECAY = ("bias", "norm", "embed")  # parts of names of parameters that are not decayed
 REPORT_S = 15.0
 SEE_BATCH, SEE_RATE = 2, 2.0  # batch and learning rate of the first steps, in those of the others
+COMPLETE = "complete"  # file of a checkpoint that was written to its end
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -71,203 +86,259 @@ class TrainingDivergedError(Ad2Error):
     """A loss or gradient is no finite number."""
 
 
-@dataclass
-class TrainingProgress:
-    """Steps done and the log of (step, loss) so far; part of the state."""
-
-    step: int = 0
-    log: list[tuple[int, float]] = field(default_factory=list)
-
-
-class RowTrainer:
-    """The loop over batches. Model and head are on one device, where the batches follow them."""
+class TrainingSteps(Dataset[dict[str, Any]]):
+    """The arguments of `TaughtModel.forward` for each part of each step: item `step * processes + rank`."""
 
     def __init__(
-        self, model: LlavaForConditionalGeneration, head: torch.nn.Linear, data: EncodedRows,
-        settings: TrainingSettings, processor: LlavaProcessor, group: GradientGroup,
-    ) -> None:  # fmt: skip
-        import torch
-
-        self.model, self.head, self.data, self.settings = model, head, data, settings
-        self.processor, self.group, self.device = processor, group, head.weight.device
+        self, data: EncodedRows, settings: TrainingSettings, processor: LlavaProcessor, processes: int = 1
+    ) -> None:
+        self.data, self.settings, self.processor, self.processes = data, settings, processor, processes
         answering = settings.steps or max(1, round(settings.epochs * math.ceil(len(data) / settings.batch)))
         self.steps = settings.see + answering
-        self.taught = len(data.known) > 0
-        decayed, others = _parameters(torch.nn.ModuleList([model, head]))
-        groups = [{"params": decayed, "weight_decay": settings.decay}, {"params": others, "weight_decay": 0.0}]
-        self.optimizer = torch.optim.AdamW(groups, lr=settings.rate, betas=BETAS, foreach=True)
-        self.progress = TrainingProgress()
-        self._kept = 0  # the step of the last saved state
+        seen = data.pictures_order(SEE_BATCH * settings.batch, settings.seed)
+        asked = data.order(settings.batch, settings.seed, settings.per_picture)
+        self.batches: list[Any] = [*islice(seen, settings.see), *islice(asked, answering)]
 
-    def restore(self, file: Path) -> None:
-        if file.exists():
-            numbers = restore_state(file, self.model, self.head, self.optimizer)
-            self.progress = TrainingProgress(numbers["step"], [(int(a), float(b)) for a, b in numbers["log"]])
-            self._kept = self.progress.step
+    def __len__(self) -> int:
+        return self.steps * self.processes
 
-    def save(self, file: Path | None) -> None:
-        """Save the state, unless this step's is saved or `file` is None."""
-        if file is not None and self._kept < self.progress.step:
-            save_state(file, self.model, self.head, self.optimizer, asdict(self.progress))
-            self._kept = self.progress.step
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """This process's part of a batch. One that is empty, since the batch is smaller than the number of processes,
+        is a picture whose share of the loss is 0. Means over processes are sums over the batch."""
+        step, rank = divmod(number, self.processes)
+        whole = self.batches[step]
+        part = whole[rank :: self.processes]
+        share = self.processes if len(part) else 0
+        part = part if len(part) else whole[:1]
+        item: dict[str, Any] = {}
+        if step < self.settings.see:
+            pictures, pixels, weight = part, self.data.pixels(part), 1.0
+        else:
+            batch = self.data.batch(part)
+            pictures, pixels, weight = self.data.shown(part), batch.pixels, self.settings.see_weight
+            item = {"batch": batch, "answer_share": share / self.data.weight(whole)}
+        if len(self.data.known):
+            item |= {"grids": torch.from_numpy(self.data.grids[pictures]), "grid_share": share * weight / len(whole)}
+        seed = self.settings.seed * 1_000_003 * self.processes + number
+        changed = pixels_of(pixels, self.processor, self.settings.jitter, self.settings.shift, seed)
+        return {"pixels": changed, **item}
 
-    def run(self, state: Path | None, save_s: float, say: Callable[[str], None]) -> None:
-        """All remaining steps.
+    def rate_share(self, step: int) -> float:
+        """The learning rate of a step, in that of the settings; each phase has its own schedule."""
+        see, warm_up = self.settings.see, self.settings.warm_up
+        if step < see:
+            return SEE_RATE * scheduled(step, see, warm_up)
+        return scheduled(step - see, self.steps - see, warm_up)
 
-        state: file that is saved every `save_s` seconds, after the last step, and before a KeyboardInterrupt or the
-        Ad2Error about another process is raised; None: nothing is saved. Raises TrainingDivergedError before a step
-        that would make the weights useless.
-        """
-        try:
-            self._run(state, save_s, say)
-        except TrainingDivergedError:
-            raise
-        except (KeyboardInterrupt, Ad2Error):  # both come between two changes of the weights, see _step
-            self.save(state)
-            raise
-        self.save(state)
 
-    def _run(self, state: Path | None, save_s: float, say: Callable[[str], None]) -> None:
-        self.model.train()
-        work = self._work()
-        for _ in range(self.progress.step):
-            next(work)
-        began = reported = saved = time.monotonic()
-        first, losses, pictures = self.progress.step, [], 0
-        while self.progress.step < self.steps:
-            step, chosen = next(work)
-            losses.append(step(chosen))
-            pictures += len(chosen)
-            now, last = time.monotonic(), self.progress.step in (self.settings.see, self.steps)
-            if now - reported > REPORT_S or last:
-                mean = sum(losses) / len(losses)
-                self.progress.log.append((self.progress.step, round(mean, 5)))
-                rate = pictures / (now - began)
-                left = (now - began) / (self.progress.step - first) * (self.steps - self.progress.step)
-                done = f"step {self.progress.step}/{self.steps}"
-                say(f"{done}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left")
-                reported, losses = now, []
-            if now - saved > save_s:
-                self.save(state)
-                saved = now
+class TaughtModel(torch.nn.Module):
+    """A LLaVA with the head of its encoder's own task. `shown`: the last loss that is reported, of this process."""
 
-    def _work(self) -> Iterator[tuple[Callable[[Any], float], Any]]:
-        """All steps from the first, each with its batch."""
-        seen = self.data.pictures_order(SEE_BATCH * self.settings.batch, self.settings.seed)
-        asked = self.data.order(self.settings.batch, self.settings.seed, self.settings.per_picture)
-        for _ in range(self.settings.see):
-            yield self.see, next(seen)
-        while True:
-            yield self.answer, next(asked)
+    def __init__(self, llava: LlavaForConditionalGeneration, head: torch.nn.Linear, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.llava, self.head, self.dropout = llava, head, dropout
+        self.shown = torch.zeros(())
+        tied = llava._tied_weights_keys or () if llava.config.tie_word_embeddings else ()
+        self._keys_to_ignore_on_save = [f"llava.{name}" for name in tied]  # read by Trainer
 
-    def see(self, numbers: np.ndarray) -> float:
-        """One step of the vision encoder's task on a batch of pictures; the loss before it."""
-        self._set_rate(SEE_RATE * scheduled(self.progress.step, self.settings.see, self.settings.warm_up))
-        part = numbers[self.group.part]
+    def forward(
+        self, pixels: torch.Tensor, batch: TrainingBatch | None = None, answer_share: float = 0.0,
+        grids: torch.Tensor | None = None, grid_share: float = 0.0,
+    ) -> dict[str, torch.Tensor]:  # fmt: skip
+        """The loss that is minimised: of what the pictures show, of the answers, or of both.
 
-        def losses() -> tuple[torch.Tensor, torch.Tensor]:
-            tokens = picture_tokens(self.model, self._pixels(self.data.pixels(part)))
-            seen = grid_loss(self.head, tokens, self._grids(part)) / len(numbers)
-            return seen, seen
-
-        return self._step([*self.model.model.vision_tower.parameters(), *self.head.parameters()], len(part) > 0, losses)
-
-    def answer(self, chosen: Sequence[tuple[int, Sequence[int]]]) -> float:
-        """One step of both tasks on a batch; the loss of the answers before it."""
-        since, steps = self.progress.step - self.settings.see, self.steps - self.settings.see
-        self._set_rate(scheduled(since, steps, self.settings.warm_up))
-        part, weight = chosen[self.group.part], self.data.weight(chosen)
-
-        def losses() -> tuple[torch.Tensor, torch.Tensor]:
-            batch = self.data.batch(part).to(self.device)
-            tokens = picture_tokens(self.model, self._pixels(batch.pixels))
-            answers = loss_of(self.model, batch, self._dropped(tokens)) / weight
-            if not self.taught:
-                return answers, answers
-            seen = grid_loss(self.head, tokens, self._grids(self.data.shown(part))) / len(chosen)
-            return answers + self.settings.see_weight * seen, answers
-
-        return self._step([*self.model.parameters(), *self.head.parameters()], len(part) > 0, losses)
-
-    def _step(
-        self, parameters: Sequence[torch.nn.Parameter], some: bool,
-        losses: Callable[[], tuple[torch.Tensor, torch.Tensor]],
-    ) -> float:  # fmt: skip
-        """Add the gradients of all processes, change `parameters` and count the step. losses: those of this process, of
-        which the first is minimised and the second is returned as its sum over all. some: whether it has a part of the
-        batch."""
-        import torch
-
-        self.optimizer.zero_grad()
-        shown = torch.zeros(1)
-        if some:
-            minimised, known = losses()
-            minimised.backward()
-            shown[0] = known.detach()
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        self.group.add([*(p.grad for p in parameters if p.grad is not None), shown])
-        norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
-        if not (math.isfinite(shown) and math.isfinite(norm)):
-            about = f"loss {float(shown):g}, length of the gradient {float(norm):g}"
-            raise TrainingDivergedError(f"step {self.progress.step + 1} diverges ({about}); try a lower --rate")
-        with _interrupts_delayed():  # a state is saved of whole steps only
-            self.optimizer.step()
-            self.progress.step += 1
-        return float(shown)
-
-    def _pixels(self, pictures: torch.Tensor) -> torch.Tensor:
-        images = pictures.to(self.device)
-        return pixels_of(images, self.processor, self.settings.jitter, self.settings.shift, self._step_seed())
-
-    def _dropped(self, tokens: torch.Tensor) -> torch.Tensor:
-        """(B, T, C) tokens of pictures with zeros at random places, the same on all devices, and the same mean.
-
-        A picture is one of few places of its route, which the tokens tell apart: without zeros, the answers of many
+        A picture is one of few places of its route, which its tokens tell apart: without dropout, the answers of many
         pictures are memorised.
         """
-        import torch
+        tokens = picture_tokens(self.llava, pixels)
+        losses = []
+        if batch is not None:
+            dropped = torch.nn.functional.dropout(tokens, self.dropout)
+            losses.append(loss_of(self.llava, batch, dropped) * answer_share)
+        if grids is not None:
+            losses.append(grid_loss(self.head, tokens, grids) * grid_share)
+        self.shown = losses[0].detach()
+        return {"loss": torch.stack(losses).sum()}
 
-        share = self.settings.dropout
-        if not share:
-            return tokens
-        draw = torch.Generator().manual_seed(self._step_seed())
-        kept = torch.rand(tokens.shape, generator=draw) >= share
-        return tokens * kept.to(self.device) / (1 - share)
+    def state_dict(self, *arguments: Any, **more: Any) -> dict[str, Any]:  # type: ignore[override]  # as torch's
+        """All weights, a tied one once, as safetensors needs it."""
+        found = super().state_dict(*arguments, **more)
+        return {name: weight for name, weight in found.items() if name not in self._keys_to_ignore_on_save}
 
-    def _step_seed(self) -> int:
-        return (self.settings.seed * 1_000_003 + self.progress.step) * self.group.size + self.group.rank
+    def tie_weights(self) -> None:
+        self.llava.tie_weights()
 
-    def _grids(self, numbers: np.ndarray) -> torch.Tensor:
-        import torch
 
-        return torch.from_numpy(self.data.grids[numbers]).to(self.device)
+class TrainingWatch(TrainerCallback):
+    """Reports every REPORT_S seconds; decides when a checkpoint is written, and marks it as complete; ends the training
+    at a loss or gradient that is not finite, and after the step in which it was interrupted."""
 
-    def _set_rate(self, share: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.settings.rate * share
+    def __init__(self, steps: TrainingSteps, save_s: float, say: Callable[[str], None]) -> None:
+        self.steps, self.save_s, self.say = steps, save_s, say
+        self.interrupt: int | None = None  # signal that was received
+        self.losses: list[float] = []
+        self.pictures = self.first = 0
+        self.began = self.reported = self.saved = 0.0
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **more: Any) -> None:
+        self.first = state.global_step
+        if state.is_world_process_zero:
+            about = f"{len(self.steps.data)} pictures, {self.steps.steps} steps of {self.steps.settings.batch}"
+            self.say(f"{about}; from step {self.first}")
+        self.began = self.reported = self.saved = time.monotonic()
+
+    def on_pre_optimizer_step(self, args: Any, state: TrainerState, control: TrainerControl, **more: Any) -> None:
+        """After clipping, which makes an infinite gradient not a number, and before the weights are changed."""
+        model: TaughtModel = more["model"]
+        length = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
+        if not (math.isfinite(length) and math.isfinite(model.shown)):
+            about = f"loss {float(model.shown):g}, length of the gradient {float(length):g}"
+            raise TrainingDivergedError(f"step {state.global_step + 1} diverges ({about}); try a lower --rate")
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **more: Any) -> None:
+        now, step = time.monotonic(), state.global_step
+        mine = (float(more["model"].shown), float(now - self.saved > self.save_s), float(self.interrupt is not None))
+        loss, save, stop = reduce(torch.tensor(mine), "mean").tolist()  # processes save and stop at the same step
+        self.losses.append(loss)
+        self.pictures += len(self.steps.batches[step - 1])
+        if now - self.reported > REPORT_S or step in (self.steps.settings.see, self.steps.steps):
+            self._report(state, now)
+        if save or stop or step == self.steps.steps:
+            control.should_save, control.should_training_stop = True, bool(stop) or control.should_training_stop
+            self.saved = now
+
+    def _report(self, state: TrainerState, now: float) -> None:
+        step, steps = state.global_step, self.steps.steps
+        mean = sum(self.losses) / len(self.losses)
+        state.log_history.append({"step": step, "loss": round(mean, 5)})
+        left = (now - self.began) / (step - self.first) * (steps - step)
+        if state.is_world_process_zero:
+            rate = self.pictures / (now - self.began)
+            self.say(f"step {step}/{steps}: loss {mean:.4f}, {rate:.1f} pictures/s, {left:.0f} s left")
+        self.reported, self.losses = now, []
+
+    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **more: Any) -> None:
+        PartialState().wait_for_everyone()  # each process writes its random state
+        if state.is_world_process_zero:
+            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE).touch()
+
+
+class RowTrainer(Trainer):
+    """Trainer that takes the items of TrainingSteps in their order, each of which is a batch."""
+
+    def get_train_dataloader(self) -> DataLoader[dict[str, Any]]:
+        steps: Any = self.train_dataset
+        loader: DataLoader[dict[str, Any]] = DataLoader(steps, collate_fn=lambda items: items[0])
+        prepared: DataLoader[dict[str, Any]] = self.accelerator.prepare(loader)
+        return prepared
+
+
+def run_steps(
+    model: TaughtModel, steps: TrainingSteps, folder: Path, device: str, save_s: float, say: Callable[[str], None]
+) -> None:
+    """Train from the last complete checkpoint in `folder` on; the last step's is written, too.
+
+    A checkpoint is written before a received interrupt is raised. Raises TrainingDivergedError before a step that would
+    make the weights useless.
+    """
+    if torch.device(device).type == CPU:
+        torch.set_num_threads(1)
+    else:
+        torch.set_float32_matmul_precision("high")  # allows TF32 on the tensor cores of NVIDIA GPUs
+    os.environ["ACCELERATE_TORCH_DEVICE"] = device
+    settings, last = steps.settings, last_checkpoint(folder)
+    if last is not None:
+        with safe_open(last / "model.safetensors", framework="pt") as saved:
+            if set(saved.keys()) != set(model.state_dict()):  # Trainer would load those that fit
+                raise Ad2Error(f"{last}: other weights than the model's; continue with the versions that saved them")
+    arguments = TrainingArguments(
+        str(folder), max_steps=steps.steps, max_grad_norm=CLIP, seed=settings.seed, save_total_limit=2,
+        use_cpu=torch.device(device).type == CPU, ddp_find_unused_parameters=True,
+        ddp_backend="gloo" if torch.distributed.is_initialized() else None,
+        save_strategy="no", logging_strategy="no", logging_nan_inf_filter=False, remove_unused_columns=False,
+        report_to=[], disable_tqdm=True,
+    )  # fmt: skip
+    if not arguments.use_cpu:  # Trainer would take the first GPU, and spread each part over all of them
+        arguments._setup_devices, arguments._n_gpu = torch.device(device), 1
+    watch = TrainingWatch(steps, save_s, say)
+    optimizer = torch.optim.AdamW(_parameters(model, settings.decay), settings.rate, BETAS, foreach=True)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, steps.rate_share)
+    trainer = RowTrainer(
+        model, arguments, train_dataset=steps, callbacks=[watch], optimizers=(optimizer, schedule)
+    )  # fmt: skip
+    trainer.remove_callback(PrinterCallback)
+    with _interrupts_noted(watch):
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+
+
+def last_checkpoint(folder: Path) -> Path | None:
+    """The newest one that was written to its end."""
+    found = [path.parent for path in folder.glob(f"checkpoint-*/{COMPLETE}")]
+    return max(found, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
+def in_processes(count: int, work: Callable[..., None], *arguments: Any) -> None:
+    """Call `work(*arguments)` in as many processes, with one thread each, which accelerate lets share each step. One
+    process with several threads is slower: the tensors of a small model are too small to be divided.
+
+    Raises Ad2Error if one of them ends early, or raises one. After an interrupt they write a checkpoint first.
+    """
+    if count == 1:
+        work(*arguments)
+        return
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # DDP warns if the second phase leaves no parameter unused
+    with tempfile.TemporaryDirectory() as folder:
+        context = start_processes(_join, (count, folder, work, arguments), count, join=False, start_method="spawn")
+        try:
+            while not context.join():
+                pass
+        except KeyboardInterrupt:
+            for process in context.processes:
+                process.terminate()
+            for process in context.processes:
+                process.join()
+            raise
+        except ProcessException as exc:
+            why = str(exc).strip().splitlines()[-1][:200]
+            raise Ad2Error(f"a process of the training ended ({why}); the same command resumes") from None
+        for error in Path(folder).glob("error-*"):
+            raise Ad2Error(error.read_text("utf-8"))
+
+
+def _join(rank: int, count: int, folder: str, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")  # slower by less than noise
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "OMP_NUM_THREADS": 1}
+    os.environ |= {name: str(value) for name, value in place.items()}  # read by accelerate
+    meeting = (Path(folder) / "group").as_uri()
+    torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=count)
+    try:
+        work(*arguments)
+    except Ad2Error as exc:
+        (Path(folder) / f"error-{rank}").write_text(str(exc), "utf-8")
+    torch.distributed.destroy_process_group()
 
 
 @contextmanager
-def _interrupts_delayed() -> Iterator[None]:
-    """Call the handlers of SIGINT and SIGTERM after the block instead of in it; other actions stay."""
+def _interrupts_noted(watch: TrainingWatch) -> Iterator[None]:
+    """Note SIGINT and SIGTERM during the block and call their handlers after it; other actions stay."""
     if threading.current_thread() is not threading.main_thread():  # no signal interrupts it
         yield
         return
-    handlers: dict[int, Callable[..., Any]] = {
-        n: handler for n in (signal.SIGINT, signal.SIGTERM) if callable(handler := signal.getsignal(n))
-    }
-    received: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        watch.interrupt = number
+
+    handlers = {number: handler for number in INTERRUPTS if callable(handler := signal.getsignal(number))}
     for number in handlers:
-        signal.signal(number, lambda which, frame: received.append(which))
+        signal.signal(number, note)
     try:
         yield
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    if received:
-        handlers[signal.Signals(received[0])](received[0], None)
+    if watch.interrupt is not None:
+        signal.raise_signal(watch.interrupt)
 
 
 def scheduled(step: int, steps: int, warm_up: float) -> float:
@@ -278,10 +349,9 @@ def scheduled(step: int, steps: int, warm_up: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
 
 
-def _parameters(model: torch.nn.Module) -> tuple[list[torch.nn.Parameter], list[torch.nn.Parameter]]:
+def _parameters(model: torch.nn.Module, decay: float) -> list[dict[str, Any]]:
     """Those with weight decay, and those without."""
-    decayed: list[torch.nn.Parameter] = []
-    others: list[torch.nn.Parameter] = []
+    groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
     for name, parameter in model.named_parameters():
-        (others if any(word in name for word in NO_DECAY) or parameter.ndim < 2 else decayed).append(parameter)
-    return decayed, others
+        groups[parameter.ndim >= 2 and not any(word in name for word in NO_DECAY)].append(parameter)
+    return [{"params": groups[True], "weight_decay": decay}, {"params": groups[False], "weight_decay": 0.0}]

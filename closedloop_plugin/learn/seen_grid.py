@@ -28,6 +28,9 @@ CHANNELS = 2 * len(KINDS)  # there, nearness
 NEAR_M = 12.0
 LEAST_SHARE = 0.25  # of a cell that a box covers so that it is in the cell; its centre is always in one
 MOST = 400  # objects of a row
+FINE = 2  # cells of a picture token in either direction
+# Weights in the loss; 1 for the others.
+RARE = {"own lane": 2.0, "stop signal": 4.0, "go signal": 4.0, "stop sign": 4.0, "yield sign": 4.0}
 
 
 @dataclass(frozen=True, slots=True)

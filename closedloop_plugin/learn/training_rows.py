@@ -2,7 +2,7 @@
 
 All rows of one frame are consecutive and share the field "group". The frames of rare actions are repeated with other
 questions, each time as a group of its own. Frames whose label has a reason that the picture does not show have no
-driving rows (shown_reason.py).
+driving rows (collection.py).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from closedloop_plugin.core.state import Observation, RouteCommand
 from closedloop_plugin.driver.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.driver.prompts.texts import texts_of
 from closedloop_plugin.learn import collection
-from closedloop_plugin.learn.questions.relation import TASK as RELATION
+from closedloop_plugin.learn.collection import reason_is_shown, shown_kind
+from closedloop_plugin.learn.questions.kinds import RELATION
 from closedloop_plugin.learn.seen_grid import seen_json
-from closedloop_plugin.learn.shown_reason import reason_is_shown, shown_kind
 from closedloop_plugin.learn.training_file import CHOICE, DRIVING
 from closedloop_plugin.learn.training_set import collection_set, read_questions
 from lmms_eval_ad2.core.errors import Ad2Error, DataError

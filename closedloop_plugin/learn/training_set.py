@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from closedloop_plugin.core.routes import Route, read_routes
+from closedloop_plugin.core.routes import read_routes
 from closedloop_plugin.learn.collection import FOLDER, QUESTIONS, ROUTES
-from closedloop_plugin.learn.route_overlap import geometry_sha256, rounded
+from closedloop_plugin.learn.contamination import trained_route
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.export.trained_questions import TrainingSetBuilder
@@ -15,7 +15,6 @@ from lmms_eval_ad2.data.export.training import check_row_file, set_path
 from lmms_eval_ad2.data.home.record_check import record_fault
 from lmms_eval_ad2.storage.training_card import (
     SET_FILE,
-    TrainedRoute,
     TrainingCard,
     TrainingSet,
     model_card,
@@ -26,22 +25,6 @@ from lmms_eval_ad2.storage.untrusted_json import lines, parse
 
 LONGEST_LINE = 1 << 20  # bytes of a question
 SUFFIXES = (".jpg", ".jpeg", ".png")
-
-
-def trained_route(route: Route, map_source: str = "") -> TrainedRoute:
-    """A route as in a training set. map_source: "corridor", "town", or "" if unknown."""
-    points = tuple((x, y) for x, y in rounded(route.points))
-    return TrainedRoute(
-        id=route.id,
-        suite=route.suite,
-        town=route.town,
-        map=map_source,
-        scenario=route.scenario,
-        trigger=tuple(round(value, 4) for value in route.trigger),  # type: ignore[arg-type]
-        params=dict(route.params),
-        sha256=geometry_sha256(points),
-        points=points,
-    )
 
 
 def collection_set(folder: Path, *, name: str | None = None, map_source: str = "") -> TrainingSet:

@@ -6,7 +6,6 @@ Folders that are refused or continued after an error: tests/unit/closedloop_plug
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -18,17 +17,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
-from safetensors import safe_open
 from safetensors.torch import load_file
 from support.driving_rows import ACTIONS, collect
+from support.training_reports import die, quiet
 
 from closedloop_plugin.driver.agents.lmms_model import LmmsModel
 from closedloop_plugin.driver.agents.model_backend import ModelQuestion
 from closedloop_plugin.learn.encoded_rows import EncodedRows
-from closedloop_plugin.learn.forward_pass import answer_logits, picture_tokens, pixels_of
-from closedloop_plugin.learn.grid_head import by_token, make_head
-from closedloop_plugin.learn.llava_folder import load_llava
-from closedloop_plugin.learn.row_trainer import TrainingSettings, scheduled
+from closedloop_plugin.learn.forward_pass import answer_logits, by_token, make_head, picture_tokens, pixels_of
+from closedloop_plugin.learn.model_folder import load_llava
+from closedloop_plugin.learn.row_trainer import TrainingSettings, last_checkpoint, scheduled
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.tokenizer import common_phrases, pieces, train_tokenizer
 from closedloop_plugin.learn.train import train
@@ -256,7 +254,7 @@ def test_a_killed_training_continues_to_the_same_weights(rows: Path, trained: Pa
         os.chdir(tmp_path)
 
         def die(text: str) -> None:
-            if text.startswith("step") and (tmp_path / "model" / "state.safetensors").exists():
+            if text.startswith("step") and last_checkpoint(tmp_path / "model" / "state"):
                 os.kill(os.getpid(), 9)
 
         try:
@@ -275,30 +273,28 @@ def test_a_killed_training_continues_to_the_same_weights(rows: Path, trained: Pa
     assert not list(trained.glob("*.pt"))
 
 
-def test_two_processes_take_the_steps_of_one(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sum of the parts' gradients is that of the batch. An odd batch is divided unequally."""
-    monkeypatch.setattr("closedloop_plugin.learn.row_trainer.REPORT_S", 0.0)  # each step is in the log
-    settings = replace(SETTINGS, steps=3, batch=5, jitter=0.0, shift=0)
-    files = {n: train([rows], tmp_path / str(n), settings, processes=n, say=lambda text: None) for n in (1, 2)}
+def test_two_processes_take_the_steps_of_one(rows: Path, tmp_path: Path) -> None:
+    """The mean of the parts' gradients is that of the batch. An odd batch is divided unequally."""
+    settings = replace(SETTINGS, see=2, steps=3, batch=5, jitter=0.0, shift=0)
+    files = {n: train([rows], tmp_path / str(n), settings, processes=n, say=quiet) for n in (1, 2)}
     one, two = (load_file(folder / "model.safetensors") for folder in files.values())
     assert all(torch.allclose(one[name], two[name], atol=1e-3) for name in one)
     logs = [json.loads((folder / "training.json").read_text("utf-8"))["log"] for folder in files.values()]
-    assert [step for step, _ in logs[0]] == [step for step, _ in logs[1]] == [1, 2, 3]
+    assert [step for step, _ in logs[0]] == [step for step, _ in logs[1]] == [2, 5]
     assert [loss for _, loss in logs[0]] == pytest.approx([loss for _, loss in logs[1]], rel=1e-3)
 
 
-def test_a_process_that_ends_ends_the_training(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("closedloop_plugin.learn.row_trainer.REPORT_S", 0.0)
+def test_a_process_that_ends_ends_the_training(rows: Path, tmp_path: Path) -> None:
+    out, settings = tmp_path / "model", replace(SETTINGS, see=2, steps=1)
+    with pytest.raises(Ad2Error, match=r"a process of the training ended .*; the same command resumes"):
+        train([rows], out, settings, processes=2, save_s=0.0, say=die)
+    assert last_checkpoint(out / "state") == out / "state" / "checkpoint-1"
+    train([rows], out, settings, processes=2, say=quiet)
 
-    def end_the_other(text: str) -> None:
-        for process in multiprocessing.active_children() if text.startswith("step") else ():
-            process.kill()
-            process.join()
 
-    with pytest.raises(Ad2Error, match="a process of the training ended"):
-        train([rows], tmp_path / "model", SETTINGS, processes=2, say=end_the_other)
-    with safe_open(tmp_path / "model" / "state.safetensors", framework="pt") as state:
-        assert json.loads(state.metadata()["numbers"])["step"] > 0
+def test_an_error_of_a_process_is_one_line(rows: Path, tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"^step \d diverges \(loss .*\); try a lower --rate$"):
+        train([rows], tmp_path / "model", replace(SETTINGS, rate=1e30), processes=2, say=quiet)
 
 
 def test_a_finished_training_is_left_alone_and_another_is_refused(rows: Path, trained: Path) -> None:

@@ -12,9 +12,8 @@ import torch
 
 from closedloop_plugin.learn.encoded_rows import EncodedRows
 from closedloop_plugin.learn.forward_pass import loss_of, picture_tokens, pixels_of
-from closedloop_plugin.learn.llava_folder import load_llava
-from closedloop_plugin.learn.shipped_model import shipped_model
-from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
+from closedloop_plugin.learn.model_folder import load_llava
+from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of, shipped_model
 from closedloop_plugin.learn.training_file import TrainingFile
 from closedloop_plugin.learn.training_set import read_training
 from lmms_eval_ad2.cli.main import main

@@ -11,8 +11,8 @@ from typing import Any
 from PIL import Image
 
 from closedloop_plugin.learn.questions.frame_reader import CollectedFrameReader
+from closedloop_plugin.learn.questions.kinds import FrameQuestions
 from closedloop_plugin.learn.questions.seen_frame import SeenFrame
-from closedloop_plugin.learn.questions.world_question import FrameQuestions
 
 SIZE = (160, 90)
 ACTOR = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.running import REPO
 
-from closedloop_plugin.learn.shipped_model import FOLDER
+from closedloop_plugin.learn.trained_agent import FOLDER
 
 PAGES = sorted((REPO / "docs").glob("*.md"))
 FILES = [

@@ -214,7 +214,7 @@ def _routes(options: CollectOptions) -> tuple[Route, ...]:
 
 def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
     from closedloop_plugin.driver.agents.make import SPEAKING, cameras_of
-    from closedloop_plugin.learn.mixed_driver import MixedDriver
+    from closedloop_plugin.learn.collecting_drivers import MixedDriver
     from closedloop_plugin.runner.assemble import DriverSetup
     from closedloop_plugin.runner.driver import driver_of
     from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -226,14 +226,14 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
         raise Ad2Error("--expert-share is an option of --driver lmms:... or another model that answers in words")
     if options.driver == DISTURBED:
         _check_options(options, "expert")
-        where = "closedloop_plugin.learn.disturbed_expert:DisturbedExpert"
+        where = "closedloop_plugin.learn.collecting_drivers:DisturbedExpert"
         recipe = FactoryRecipe(where, {"profile": rules})
         return DriverSetup(agent=recipe.make(), agent_recipe=recipe, cameras=cameras_of(f"front@{options.size}", rules))
     speaker = options.driver == DISTURBED_SPEAKER
     spoken = _check_options(options, SPEAKING if speaker else options.driver)
     driver = driver_of(spoken, rules, options.policy)
     if speaker:
-        recipe = FactoryRecipe("closedloop_plugin.learn.disturbed_speaker:DisturbedSpeaker", {"profile": rules})
+        recipe = FactoryRecipe("closedloop_plugin.learn.collecting_drivers:DisturbedSpeaker", {"profile": rules})
         return replace(driver, agent=recipe.make(), agent_recipe=recipe)
     if not options.expert_share:
         return driver

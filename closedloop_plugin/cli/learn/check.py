@@ -64,8 +64,7 @@ def run(options: LearnCheckOptions) -> int:
 
 
 def _routes(card: TrainingCard, name: str, maps: str) -> RouteContamination:
-    from closedloop_plugin.learn.contamination import contamination
-    from closedloop_plugin.learn.training_set import trained_route
+    from closedloop_plugin.learn.contamination import contamination, trained_route
     from closedloop_plugin.scenarios.suites.lookup import suite
 
     routes = suite(name, None, argument="SUITE").routes

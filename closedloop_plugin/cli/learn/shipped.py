@@ -33,8 +33,7 @@ def register(parts: Any) -> None:
 
 
 def run(options: LearnShippedOptions) -> int:
-    from closedloop_plugin.learn.shipped_model import shipped_model
-    from closedloop_plugin.learn.trained_agent import MOST_TOKENS, agent_of
+    from closedloop_plugin.learn.trained_agent import MOST_TOKENS, agent_of, shipped_model
 
     folder = shipped_model()
     show(agent_of(folder, MOST_TOKENS) if options.agent else str(folder))

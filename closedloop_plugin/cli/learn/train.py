@@ -88,7 +88,11 @@ def run(options: LearnTrainOptions) -> int:
     )  # fmt: skip
     out = train(
         options.rows, options.out, settings, processes=options.processes, device=options.device, save_s=options.save_s,
-        say=lambda text: show(text, flush=True),
+        say=_show_now,
     )  # fmt: skip
     show(f"{out}: trained; to drive with it: {drive_command(out, options.device)}")
     return 0
+
+
+def _show_now(text: str) -> None:
+    show(text, flush=True)

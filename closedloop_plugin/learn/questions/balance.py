@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from closedloop_plugin.learn.questions.world_question import WorldQuestion
+from closedloop_plugin.learn.questions.kinds import WorldQuestion
 
 MOST_OF_A_TASK = 3  # questions about one frame; more would be about the same things
 FREE = -1  # class of the questions whose answers are not balanced

@@ -10,18 +10,19 @@ from pathlib import Path
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.learn import collection
 from closedloop_plugin.learn.questions.balance import BalancedSelection
-from closedloop_plugin.learn.questions.evidence import OF_THE_ROAD
-from closedloop_plugin.learn.questions.families import FAMILIES, questions_of
+from closedloop_plugin.learn.questions.choices import chain, perception, planning, prediction
 from closedloop_plugin.learn.questions.frame_reader import CollectedFrameReader
-from closedloop_plugin.learn.questions.motion import HORIZON, STEP_S
+from closedloop_plugin.learn.questions.kinds import TASKS, FrameQuestions, WorldQuestion
+from closedloop_plugin.learn.questions.outcomes import HORIZON, OF_THE_ROAD, STEP_S
 from closedloop_plugin.learn.questions.seen_frame import SeenFrame
-from closedloop_plugin.learn.questions.world_question import WorldQuestion
+from closedloop_plugin.learn.questions.things import counting, detection, existence, location, relation
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.untrusted_json import load
 
 RUN = "run.json"
 AHEAD_S = STEP_S * HORIZON
+FAMILIES = (existence, counting, location, detection, relation, chain, perception, prediction, planning)
 MOST_AHEAD = 1000  # frames that wait for what follows
 
 
@@ -53,13 +54,13 @@ def label_folder(
         selection.add(question)
         possible[question.record.task] += 1
     keep = selection.kept(per_frame, per_task)
-    answers: dict[str, dict[str, Counter[str]]] = {task: {} for task in FAMILIES}
+    answers: dict[str, dict[str, Counter[str]]] = {task: {} for task in TASKS}
     with atomic_write(out or folder / collection.QUESTIONS) as file:
         for question, kept in zip(_questions(folder, files, seed, max_speed), keep, strict=True):
             if kept:
                 file.write(question.record.to_json() + "\n")
                 answers[question.record.task].setdefault(question.group, Counter())[question.value] += 1
-    return [_counts(task, possible[task], answers[task]) for task in FAMILIES]
+    return [_counts(task, possible[task], answers[task]) for task in TASKS]
 
 
 def frames_of(folder: Path, file: Path, max_speed: float | None = None) -> Iterator[SeenFrame]:
@@ -91,11 +92,13 @@ def with_what_follows(frames: Iterable[SeenFrame]) -> Iterator[SeenFrame]:
     yield from waiting
 
 
-def _questions(
-    folder: Path, files: Sequence[Path], seed: int, max_speed: float | None
-) -> Iterator[WorldQuestion]:  # fmt: skip
+def _questions(folder: Path, files: Sequence[Path], seed: int, max_speed: float | None) -> Iterator[WorldQuestion]:
+    """Every question that can be asked about the frames, before balancing."""
     for file in files:
-        yield from questions_of(frames_of(folder, file, max_speed), seed)
+        for frame in frames_of(folder, file, max_speed):
+            asker = FrameQuestions(frame, seed)
+            for family in FAMILIES:
+                yield from family(asker)
 
 
 def _max_speed(folder: Path) -> float | None:

@@ -35,6 +35,16 @@ class ThingWord:
         """With its indefinite article."""
         return f"{'an' if self.en[0] in 'aeiou' else 'a'} {self.en}"
 
+    @property
+    def forms(self) -> dict[str, str]:
+        """All that the texts of questions may contain."""
+        return {"en": self.en, "a": self.a, "plural": self.plural, "zh": self.zh, "counter": self.counter}
+
+    @property
+    def sentence(self) -> BilingualText:
+        """The word alone as an answer."""
+        return text(f"{self.a[0].upper()}{self.a[1:]}.", f"{self.zh}。")
+
 
 OBSTACLES = frozenset({ActorKind.CONE, ActorKind.BARRIER, ActorKind.WARNING_SIGN, ActorKind.DEBRIS, ActorKind.BLOCKER})
 VEHICLE = ThingWord("vehicle", "vehicles", "车", "辆", CARS, confused_with=BIKES)

@@ -79,23 +79,18 @@ def test_the_learning_rate_of_the_rounds_follows_the_first(tmp_path: Path) -> No
             assert [one[one.index("--rate") + 1] for one in words] == rates
 
 
-def test_the_memory_of_the_gpu_of_the_device_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = []
+def test_the_stages_are_run_on_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
 
-    class Runner(learn.StageRunner):
-        def run(self, *_: Any, **__: Any) -> int:
-            measured.append((self.gpu, self.gpu_absent))
-            return 0
+    def run_stages(listed: Any, out: Path, device: str, env: Any, *, stop_at_failure: bool) -> int:
+        asked.append((listed[-1].name, out, device, stop_at_failure))
+        return 0
 
-        def table(self, listed: Any) -> Any:
-            return super().table(listed[:0])
-
-    monkeypatch.setattr(learn, "StageRunner", Runner)
+    monkeypatch.setattr(learn, "run_stages", run_stages)
     monkeypatch.setattr(learn, "refuse_missing", lambda device: None)
-    monkeypatch.setattr(learn, "gpu_of", {"cuda:1": ("1", ""), "cpu": (None, "not used")}.get)
     for device in ("cuda:1", "cpu"):
         assert learn.main(["--suite", "demo", "--out", str(tmp_path), "--device", device]) == 0
-    assert measured == [("1", ""), (None, "not used")]
+    assert asked == [("report", tmp_path, "cuda:1", True), ("report", tmp_path, "cpu", True)]
 
 
 def test_a_device_that_is_not_there_is_refused_before_the_first_stage(

@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from support.driving_rows import collect
+from support.training_reports import quiet
 from transformers import AutoProcessor, LlavaForConditionalGeneration
 
 from closedloop_plugin.learn import answer_loss
@@ -30,10 +31,6 @@ pytestmark = pytest.mark.integration
 SIZE = TinyModelSize(
     width=64, height=32, vision=(8, 16, 16, 32), vision_layers=(1, 1, 1, 1), hidden=32, layers=1, vocabulary=700
 )
-
-
-def quiet(text: str) -> None:
-    """For `say`."""
 
 
 @pytest.fixture(scope="module")

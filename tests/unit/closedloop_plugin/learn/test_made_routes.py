@@ -9,12 +9,10 @@ import pytest
 
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route, read_routes
-from closedloop_plugin.learn.contamination import TrainedRoutes
+from closedloop_plugin.learn.contamination import TrainedRoutes, trained_route
 from closedloop_plugin.learn.made_routes import known_set, made_routes, write_routes
-from closedloop_plugin.learn.route_draws import RouteDraws
+from closedloop_plugin.learn.route_draws import RouteDraws, drawn_weather
 from closedloop_plugin.learn.route_parameters import RECIPES
-from closedloop_plugin.learn.route_weather import drawn_weather
-from closedloop_plugin.learn.training_set import trained_route
 from closedloop_plugin.maps.build import plan_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from lmms_eval_ad2.core.errors import Ad2Error

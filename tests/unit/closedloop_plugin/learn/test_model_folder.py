@@ -22,8 +22,8 @@ def test_a_model_appears_complete_with_its_weights_last(tmp_path: Path, monkeypa
     out, moved = tmp_path / "model", []
     move = Path.replace
     monkeypatch.setattr(Path, "replace", lambda self, to: (moved.append(to.name), move(self, to))[1])
-    (out / "start").mkdir(parents=True)
-    (out / "start" / "of a killed process").touch()
+    (out / "new").mkdir(parents=True)
+    (out / "new" / "of a killed process").touch()
     with new_model(out) as folder:
         for name in ("model.safetensors", "config.json", "tokenizer.json"):
             (folder / name).touch()

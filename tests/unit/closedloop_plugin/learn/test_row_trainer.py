@@ -1,27 +1,35 @@
-"""When an interrupt of a training is raised. Trainings: tests/e2e/test_learn.py."""
+"""When an interrupt of a training is raised. Trainings: test_train.py and tests/e2e/test_learn.py."""
 
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 
-from closedloop_plugin.learn.row_trainer import _interrupts_delayed
+from closedloop_plugin.learn.row_trainer import TrainingWatch, _interrupts_noted
 from lmms_eval_ad2.core.command_errors import ended_by_sigterm
+
+pytestmark = pytest.mark.integration  # imports Trainer
+
+
+def watch() -> TrainingWatch:
+    steps: Any = None  # not used
+    return TrainingWatch(steps, 0.0, print)
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_comes_after_a_step_not_in_it(which: signal.Signals) -> None:
-    done = False
+def test_an_interrupt_comes_after_the_training(which: signal.Signals) -> None:
+    noted = watch()
     with ended_by_sigterm():
         before = signal.getsignal(which)
-        with pytest.raises(KeyboardInterrupt), _interrupts_delayed():
+        with pytest.raises(KeyboardInterrupt), _interrupts_noted(noted):
             signal.raise_signal(which)
-            done = True
-        assert done and signal.getsignal(which) is before
+            assert noted.interrupt == which
+        assert signal.getsignal(which) is before
 
 
 def test_other_handlers_are_left_alone() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with _interrupts_delayed():
+    with _interrupts_noted(watch()):
         assert signal.getsignal(signal.SIGTERM) is before

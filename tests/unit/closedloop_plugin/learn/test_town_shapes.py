@@ -8,10 +8,9 @@ import pytest
 from support.closedloop.made_town import town
 
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.learn.contamination import TrainedRoutes
+from closedloop_plugin.learn.contamination import TrainedRoutes, trained_route
 from closedloop_plugin.learn.made_routes import known_set, made_routes
 from closedloop_plugin.learn.town_shapes import IN_TOWNS, along, pose_at
-from closedloop_plugin.learn.training_set import trained_route
 from closedloop_plugin.maps.build import waypoint_errors
 from closedloop_plugin.maps.towns.town_road import town_road
 from closedloop_plugin.scenarios.catalogue import CATALOGUE

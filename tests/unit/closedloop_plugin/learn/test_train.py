@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
+from accelerate.utils import send_to_device
 from support.driving_rows import collect
+from support.training_reports import quiet
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from closedloop_plugin.learn import train as module
 from closedloop_plugin.learn.answer_loss import answer_losses
 from closedloop_plugin.learn.encoded_rows import EncodedRows
-from closedloop_plugin.learn.gradient_group import GradientGroup
-from closedloop_plugin.learn.grid_head import make_head
-from closedloop_plugin.learn.llava_folder import load_llava
-from closedloop_plugin.learn.row_trainer import RowTrainer, TrainingSettings
-from closedloop_plugin.learn.shipped_model import FOLDER
+from closedloop_plugin.learn.forward_pass import make_head
+from closedloop_plugin.learn.model_folder import load_llava
+from closedloop_plugin.learn.row_trainer import TaughtModel, TrainingSettings, TrainingSteps, last_checkpoint
 from closedloop_plugin.learn.tiny_model import TinyModelSize
 from closedloop_plugin.learn.train import train
+from closedloop_plugin.learn.trained_agent import FOLDER
 from closedloop_plugin.learn.training_file import TrainingFile
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
@@ -36,10 +36,6 @@ SIZE = TinyModelSize(
     width=64, height=32, vision=(8, 16, 16, 32), vision_layers=(1, 1, 1, 1), hidden=32, layers=1, vocabulary=700
 )
 SETTINGS = TrainingSettings(steps=6, batch=4, rate=5e-3, jitter=0.1, size=SIZE)
-
-
-def quiet(text: str) -> None:
-    """For `say`."""
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +61,9 @@ def weights(folder: Path) -> bytes:
 
 
 def saved_step(folder: Path) -> int:
-    with safe_open(folder / "state.safetensors", framework="pt") as state:
-        return int(json.loads(state.metadata()["numbers"])["step"])
+    checkpoint = last_checkpoint(folder / "state")
+    assert checkpoint is not None
+    return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
 def copied(rows: Path, folder: Path, *sets: TrainingSet) -> Path:
@@ -94,8 +91,8 @@ def test_a_model_of_no_training_is_left_alone(rows: Path, tmp_path: Path) -> Non
 def test_a_start_that_was_killed_is_repeated(rows: Path, trained: Path, tmp_path: Path) -> None:
     """It leaves the settings, a part of the model, and temporary files of the pictures."""
     out = tmp_path / "model"
-    (out / "start" / "start").mkdir(parents=True)
-    (out / "start" / "start" / "model.safetensors").write_bytes(b"a part")
+    (out / "start" / "new").mkdir(parents=True)
+    (out / "start" / "new" / "model.safetensors").write_bytes(b"a part")
     (out / ".pictures-0123456789abcdef.npy.1.tmp").write_bytes(b"a part")
     shutil.copy(trained / "settings.json", out)
     shutil.copy(trained / "config.json", out / "start")
@@ -144,7 +141,7 @@ def test_a_training_that_has_not_ended_is_no_model(rows: Path, tmp_path: Path, m
 def test_a_training_that_diverges_ends(rows: Path, tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"step \d diverges \(loss .*nan.*\); try a lower --rate"):
         train([rows], tmp_path / "model", replace(SETTINGS, rate=1e30), say=quiet)
-    assert not (tmp_path / "model" / "state.safetensors").exists()
+    assert not (tmp_path / "model" / "state").exists()
     assert not (tmp_path / "model" / "model.safetensors").exists()
 
 
@@ -190,7 +187,8 @@ def test_a_training_that_fails_after_its_last_step_is_not_repeated(
 def test_what_a_killed_end_left_is_removed(rows: Path, trained: Path, tmp_path: Path) -> None:
     out = tmp_path / "model"
     shutil.copytree(trained, out)
-    for name in ("state.safetensors", "pictures-0123.npy", ".state.safetensors.1.tmp"):
+    (out / "state" / "checkpoint-1").mkdir(parents=True)
+    for name in ("pictures-0123.npy", ".training.json.1.tmp"):
         (out / name).touch()
     train([rows], out, SETTINGS, say=quiet)
     assert contents(out).keys() == contents(trained).keys()
@@ -287,7 +285,7 @@ def test_pictures_are_resized_before_other_processes_start(
     def start(*arguments: object) -> None:
         raise Started
 
-    monkeypatch.setattr(module, "gradient_group", start)
+    monkeypatch.setattr(module, "in_processes", start)
     with pytest.raises(Started):
         train([rows], tmp_path / "model", SETTINGS, processes=2, say=quiet)
     assert len(list((tmp_path / "model").glob("pictures-*.npy"))) == 1
@@ -306,20 +304,10 @@ def test_the_cpu_can_be_named(rows: Path, trained: Path, tmp_path: Path) -> None
     assert (out / "settings.json").read_bytes() == (trained / "settings.json").read_bytes()
 
 
-def test_what_is_dropped_depends_on_seed_and_step_only(rows: Path, trained: Path, tmp_path: Path) -> None:
+def test_what_is_dropped_depends_on_the_seed_only(rows: Path, trained: Path, tmp_path: Path) -> None:
     settings = replace(SETTINGS, dropout=0.25)
     first, second = (weights(train([rows], tmp_path / name, settings, say=quiet)) for name in "ab")
     assert first == second != weights(trained)
-    model, processor = load_llava(trained)
-    data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
-    trainer = RowTrainer(model, make_head(8), data, settings, processor, GradientGroup())
-    tokens = torch.ones(4, 15, 1000)
-    for step in range(3):
-        trainer.progress.step = step
-        dropped = trainer._dropped(tokens)
-        assert dropped.unique().tolist() == pytest.approx([0.0, 1 / 0.75])
-        assert float(dropped.mean()) == pytest.approx(1.0, abs=0.02)
-        assert torch.equal(dropped, trainer._dropped(tokens))
 
 
 def test_other_devices_are_another_run(rows: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,25 +320,44 @@ def test_all_tensors_of_a_step_are_on_the_device_of_the_model(
     rows: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model without values, on a device that every PyTorch has: an operation on two devices is an error."""
-    losses: list[torch.Tensor] = []
-    there, settings = torch.device("meta"), replace(SETTINGS, dropout=0.2)
-
-    def step(self: RowTrainer, parameters: Any, some: bool, compute: Callable[[], tuple[Any, ...]]) -> float:
-        losses.extend(compute())
-        losses[-2].backward()
-        assert {parameter.grad.device for parameter in parameters if parameter.grad is not None} == {there}
-        self.optimizer.step()
-        return 0.0
-
-    monkeypatch.setattr(RowTrainer, "_step", step)
+    there, settings = torch.device("meta"), replace(SETTINGS, see=1)
     monkeypatch.setattr(torch.Tensor, "all", lambda self: False)  # there are no values to compare
-    model, processor = load_llava(trained)
+    llava, processor = load_llava(trained)
     data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy")
-    assert {value.device for value in vars(data.batch([(0, [0])]).to(there)).values()} == {there}
-    network = torch.nn.ModuleList([model, make_head(model.model.multi_modal_projector.linear_1.in_features)])
+    head = make_head(llava.model.multi_modal_projector.linear_1.in_features)
+    steps = TrainingSteps(data, settings, processor)
     with FakeTensorMode(allow_non_fake_inputs=True):  # the rows are real
-        trainer = RowTrainer(*network.to_empty(device=there), data, settings, processor, GradientGroup())
-        assert trainer.device == there
-        trainer.see(next(data.pictures_order(4, 0)))
-        trainer.answer(next(data.order(4, 0, 3)))
-    assert [loss.device for loss in losses] == [there] * 4
+        model = TaughtModel(llava, head, dropout=0.2).to_empty(device=there)
+        for item in (steps[0], steps[1]):
+            loss = model(**send_to_device(item, there))["loss"]
+            loss.backward()
+            assert loss.device == there
+    assert {parameter.grad.device for parameter in model.parameters() if parameter.grad is not None} == {there}
+
+
+def test_a_checkpoint_that_was_not_written_to_its_end_is_not_used(
+    rows: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, said = tmp_path / "model", []
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(torch.optim.AdamW, "step", interrupting(3, signal.SIGINT))
+        train([rows], out, SETTINGS, say=quiet)
+    broken = Path(shutil.copytree(out / "state" / "checkpoint-3", out / "state" / "checkpoint-4"))
+    (broken / "complete").unlink()
+    (broken / "optimizer.pt").write_bytes(b"a part")
+    train([rows], out, SETTINGS, say=said.append)
+    assert said[0].endswith("from step 3") and weights(out) == weights(trained)
+
+
+def test_two_processes_share_a_step(rows: Path, trained: Path, tmp_path: Path) -> None:
+    """Means over the processes are sums over the batch. One without a part has a picture without weight."""
+    llava, processor = load_llava(trained)
+    data = EncodedRows(TrainingFile.read([rows]), processor, tmp_path / "pictures.npy", SETTINGS.weights)
+    model = TaughtModel(llava, make_head(llava.model.multi_modal_projector.linear_1.in_features))
+    settings = replace(SETTINGS, see=1, batch=3, jitter=0.0, shift=0)
+    one, four = (TrainingSteps(data, settings, processor, processes) for processes in (1, 4))
+    with torch.no_grad():
+        for step in (0, 1, 3):
+            parts = [float(model(**four[4 * step + rank])["loss"]) for rank in range(4)]
+            assert sum(parts) / 4 == pytest.approx(float(model(**one[step])["loss"]), rel=1e-4)
+    assert parts[3] == 0 and len(one.batches[3]) < 4

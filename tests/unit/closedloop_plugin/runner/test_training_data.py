@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.closedloop.run_folders import DEMO, record, run_folder
 
-from closedloop_plugin.learn.training_set import trained_route
+from closedloop_plugin.learn.contamination import trained_route
 from closedloop_plugin.report.comparison import compare
 from closedloop_plugin.report.drive_section import report
 from closedloop_plugin.report.results import read_results

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.collected import example_rows, write_collection
 
+from closedloop_plugin.learn.questions import kinds
 from closedloop_plugin.learn.questions.collection import label_folder
-from closedloop_plugin.learn.questions.families import FAMILIES
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.releases.world import TASKS
 from lmms_eval_ad2.harness.task_files import groups, task_files
@@ -35,7 +35,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
 
 
 def test_there_is_a_task_for_each_family_in_both_languages() -> None:
-    assert tuple(FAMILIES) == TASKS
+    assert kinds.TASKS == TASKS
     assert {name for name in task_files() if "world" in name} == set(NAMES)
     for ending in ("", "_zh"):
         assert groups()[f"bench_ad2_world{ending}"] == tuple(f"ad2x_world_{part}{ending}" for part in TASKS)

@@ -9,7 +9,7 @@ import pytest
 from support.closedloop.run_folders import DEMO
 
 from closedloop_plugin.cli.learn.loss import trained_on
-from closedloop_plugin.learn.training_set import trained_route
+from closedloop_plugin.learn.contamination import trained_route
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.storage.training_card import TrainedRoute, TrainingSet, write_card
 

@@ -10,7 +10,7 @@ import pytest
 from support.builders import record
 
 from closedloop_plugin.learn.questions.balance import BalancedSelection, quota
-from closedloop_plugin.learn.questions.world_question import WorldQuestion
+from closedloop_plugin.learn.questions.kinds import WorldQuestion
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from support.collected import LABEL, SIZE, example_rows, frame_row, seen, write_
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.learn.questions.collection import frames_of, label_folder, with_what_follows
-from closedloop_plugin.learn.questions.families import FAMILIES
+from closedloop_plugin.learn.questions.kinds import TASKS
 from closedloop_plugin.learn.questions.seen_frame import SHOWN_PIXELS
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
@@ -33,7 +33,7 @@ def labelled(folder: Path, **options: Any) -> list[Record]:
 
 def test_every_task_has_valid_questions_in_both_languages(folder: Path) -> None:
     records = labelled(folder)
-    assert {record.task for record in records} == set(FAMILIES)
+    assert {record.task for record in records} == set(TASKS)
     assert len({record.id for record in records}) == len(records) > 100
     for record in records:
         assert record_fault(record) is None
@@ -69,7 +69,7 @@ def test_the_road_stays_free_if_nothing_slows_the_expert_for_three_seconds() -> 
 def test_letters_are_uniform() -> None:
     from support.collected import actor, asker
 
-    from closedloop_plugin.learn.questions.perception import perception
+    from closedloop_plugin.learn.questions.choices import perception
 
     letters = Counter(
         question.record.letter for tick in range(200) for question in perception(asker(actor(), tick=tick))
