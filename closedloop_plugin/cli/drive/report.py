@@ -13,8 +13,8 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import FAILED
 from closedloop_plugin.runner.decision_costs import decision_costs
 from closedloop_plugin.scoring.failure_cause import cause_of, counts_text
-from closedloop_plugin.scoring.not_played import not_played_note
 from closedloop_plugin.scoring.official import from_episode
+from closedloop_plugin.scoring.run_records import not_played_note
 from closedloop_plugin.scoring.summary import summarise
 
 JOINT_GAP_M = 5.0  # of a route that was traced again through points of the path ahead

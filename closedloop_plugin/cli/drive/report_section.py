@@ -23,7 +23,7 @@ from lmms_eval_ad2.report.sections import (
 
 if TYPE_CHECKING:
     from closedloop_plugin.cli.drive.results import DriveResults
-    from closedloop_plugin.scoring.provenance import DriveProvenance
+    from closedloop_plugin.scoring.run_records import DriveProvenance
 
 SECTION = "drive"
 COMFORT = "official"
@@ -66,7 +66,7 @@ def scored(results: DriveResults, traffic_signs: str | None = None) -> ScoredRun
 
     traffic_signs: variant of this ability; None: that of the suite.
     """
-    from closedloop_plugin.scoring.provenance import DriveProvenance
+    from closedloop_plugin.scoring.run_records import DriveProvenance
     from closedloop_plugin.scoring.summary import summarise
 
     found = summarise(
@@ -136,7 +136,7 @@ def elsewhere(runs: Sequence[tuple[str, DriveProvenance]]) -> list[str]:
 
 def facts_of(results: DriveResults, about: DriveProvenance) -> dict[str, str]:
     """Facts of a run for the page, and the names of those not recorded. Its path is short: a page may be shared."""
-    from closedloop_plugin.scoring.provenance import UNKNOWN
+    from closedloop_plugin.scoring.run_records import UNKNOWN
 
     n, whole = len(results.asked), len(results.suite.routes) if results.suite else len(results.asked)
     routes = f"{n} of {results.suite.name}" if results.suite else str(n)

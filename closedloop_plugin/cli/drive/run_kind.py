@@ -14,8 +14,8 @@ from lmms_eval_ad2.core.plugins import RunKind
 
 if TYPE_CHECKING:
     from closedloop_plugin.scoring.compare import DrivingComparison
+    from closedloop_plugin.scoring.measures import ComparedRun
     from closedloop_plugin.scoring.official_record import OfficialRecord
-    from closedloop_plugin.scoring.paired_routes import ComparedRun
     from lmms_eval_ad2.report.sections import ReportSection
 
 # Keys of a run's identity: the driver, and keys that may differ between any two runs.
@@ -190,7 +190,7 @@ def _names(sides: Sequence[DriveResults], one_suite: bool) -> tuple[str, str]:
 
 
 def _side(results: DriveResults, name: str) -> ComparedRun:
-    from closedloop_plugin.scoring.paired_routes import ComparedRun
+    from closedloop_plugin.scoring.measures import ComparedRun
 
     return ComparedRun(name, results.asked, results.episodes, results.repetitions)
 
@@ -209,7 +209,7 @@ def _about(results: DriveResults, run: ComparedRun) -> dict[str, Any]:
     """One side for text, page and JSON."""
     from closedloop_plugin.cli.drive.report_section import COMFORT, elsewhere, facts_of
     from closedloop_plugin.scoring.ceilings import beside
-    from closedloop_plugin.scoring.provenance import provenance
+    from closedloop_plugin.scoring.run_records import provenance
 
     identity = results.identity or {}
     ceiling = beside(results.records[0].origin) if results.records else None
