@@ -17,11 +17,11 @@ from closedloop_plugin.scoring.compare import DrivingComparison, DrivingComparis
 from closedloop_plugin.scoring.compare import compare as compared
 from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
 from closedloop_plugin.scoring.driving import driving_score, success_rate
+from closedloop_plugin.scoring.measures import ComparedRun
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from closedloop_plugin.scoring.paired_routes import ComparedRun
-from closedloop_plugin.scoring.provenance import provenance
 from closedloop_plugin.scoring.published import PublishedThreatTables
 from closedloop_plugin.scoring.published import published as papers
+from closedloop_plugin.scoring.run_records import provenance
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.cell_text import NONE
 from lmms_eval_ad2.report.table import (

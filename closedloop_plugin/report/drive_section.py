@@ -14,8 +14,8 @@ from closedloop_plugin.scenarios.suites.lookup import BENCH2DRIVE, EMBEDDED
 from closedloop_plugin.scoring.ability import VARIANTS
 from closedloop_plugin.scoring.ceilings import version_text
 from closedloop_plugin.scoring.driving import latest
-from closedloop_plugin.scoring.provenance import UNKNOWN, DriveProvenance
 from closedloop_plugin.scoring.published import published as papers
+from closedloop_plugin.scoring.run_records import UNKNOWN, DriveProvenance
 from closedloop_plugin.scoring.summary import summarise
 from lmms_eval_ad2.report.cell_text import NONE, number
 from lmms_eval_ad2.report.table import (

@@ -232,8 +232,8 @@ def _official(path: Path, routes: str | None, name: str) -> DriveResults:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scenarios.suites.lookup import BENCH2DRIVE
     from closedloop_plugin.scoring import official
+    from closedloop_plugin.scoring.ability import known_bounds
     from closedloop_plugin.scoring.driving import repetitions_of
-    from closedloop_plugin.scoring.junction_bounds import known_bounds
     from closedloop_plugin.scoring.measures import ComparedEpisode
 
     found = official.read([path])

@@ -17,9 +17,9 @@ from closedloop_plugin.runner.merge import merge as merge_runs
 from closedloop_plugin.runner.store import asked_repetitions
 from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.scoring.failure_cause import cause_of, counts_text
-from closedloop_plugin.scoring.not_played import not_played_note
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.route_pairs import gap_text, pair_gap
+from closedloop_plugin.scoring.run_records import not_played_note
 from closedloop_plugin.scoring.summary import summarise
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.cell_text import NONE, number

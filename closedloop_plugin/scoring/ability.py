@@ -7,14 +7,19 @@ Traffic_Signs has two official variants. N: records of its types, S: successes, 
     v0.0.3   (S + J) / 2N: the published tables
     v0.0.4   |S or J| / N: a failed record that passed the junction test counts fully
 Junction test: the ego passed the route's first junction without an infraction at a stop sign or a red light. It needs
-the town's map, a known bound (junction_bounds.py), or one of our records, which count junctions. If a record cannot be
+the town's map, a known bound (`known_bounds`), or one of our records, which count junctions. If a record cannot be
 tested that v0.0.3, or a failed one that v0.0.4 tests, the figure is S / N and marked as partial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import yaml
 
 from closedloop_plugin.core.routes import VALIDATION_SET, VALIDATION_SUITES, Route
 from closedloop_plugin.scoring.official_record import OfficialRecord
@@ -221,3 +226,29 @@ def partial_note(found: Mapping[str, AbilityScore], variant: str) -> str:
         return note
     low, high = (skill + (bound - signs.percent) / len(found) for bound in (signs.at_least, signs.at_most))
     return f"{note}, the Skill Score {low:.4f} to {high:.4f}"
+
+
+def known_bounds(routes: Iterable[Route]) -> dict[str, ShareBelow]:
+    """Upper bounds of the share up to the first junction, by route id, for Bench2Drive's routes whatever their file.
+
+    They need no map of the town: the official ability figures of PDM-Lite's public result file (Traffic_Signs 178/190:
+    87 successes and 91 passed junction tests of 95 records) count every record as passed that can pass: the four others
+    have an infraction at a red light or did not move. So the share of each of these 91 routes is less than what
+    PDM-Lite drove of it: 50.37 % of one, all of the others. A record that drove as much passes the test; one that drove
+    less needs the town's map.
+    """
+    table = _table()
+    return {route.id: ShareBelow(table[name]) for route in routes if (name := fingerprint(route)) in table}
+
+
+def fingerprint(route: Route) -> str:
+    """Identifies a route by id, town and points (to 1 cm): other route files reuse ids."""
+    points = " ".join(f"{x + 0.0:.2f},{y + 0.0:.2f}" for x, y in route.points)  # + 0.0: no -0.00
+    return hashlib.sha256(f"{route.id} {route.town} {points}".encode()).hexdigest()[:12]
+
+
+@cache
+def _table() -> dict[str, float]:
+    """Percentage of the route that PDM-Lite drove, by the route's fingerprint."""
+    rows = yaml.safe_load(resources.files(__package__).joinpath("junction_bounds.yaml").read_text("utf-8"))
+    return {name: float(row["percent"]) for row in rows for name in row["routes"].split()}

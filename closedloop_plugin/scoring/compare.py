@@ -1,7 +1,7 @@
 """Paired comparison of two runs over their common routes: standard routes against threats, or two drivers.
 
 A threat scenario has the id of the route it plays on. Abilities are grouped by the standard route's scenario type in
-both columns; a threat that replaced the standard scenario tests none. paired_routes.py decides which episodes count.
+both columns; a threat that replaced the standard scenario tests none. measures.py decides which episodes count.
 
 The figures a and b, the drop a - b and the relative drop (a - b) / a have jackknife intervals that leave out the same
 route of both runs (lmms_eval_ad2/scoring/metrics/intervals.py). p-values: paired_comparison.py of the same folder, with
@@ -23,14 +23,17 @@ from closedloop_plugin.scoring.measures import (
     MEASURES,
     SIGNS,
     ComparedEpisode,
+    ComparedRun,
     DrivingMeasure,
+    PairedRoutes,
+    PairingRule,
     Part,
     Parts,
+    pair_routes,
     parts_of,
     signs_tested,
 )
 from closedloop_plugin.scoring.official_record import REPLACED
-from closedloop_plugin.scoring.paired_routes import ComparedRun, PairedRoutes, PairingRule, pair_routes
 from lmms_eval_ad2.report.compare import holm
 from lmms_eval_ad2.report.table import Span, few
 from lmms_eval_ad2.scoring.metrics.intervals import Bounds, ClusterJackknife, Floats
@@ -83,14 +86,14 @@ class RouteDifference:
 class DrivingComparison:
     """Result of `compare`. `left_out`: reason -> route ids; `repetitions`: number found in the records of each run.
 
-    `rule`: see paired_routes.py; `missing`: (route, repetition) of each run that counts 0; `n_common`: routes with a
+    `rule`: see measures.py; `missing`: (route, repetition) of each run that counts 0; `n_common`: routes with a
     record in both; `by_route`: one per paired route.
     """
 
     rows: Sequence[DrivingComparisonRow]
     routes: Sequence[str]
     left_out: Mapping[str, Sequence[str]]
-    repetitions: tuple[int, int]
+    repetitions: tuple[int, ...]
     notes: Sequence[str] = field(default_factory=tuple)
     rule: PairingRule = "common"
     missing: tuple[Sequence[tuple[str, int]], Sequence[tuple[str, int]]] = ((), ())
@@ -117,32 +120,26 @@ def compare(
         parts_of(side, tested, [route for route, _ in missing])
         for side, missing in zip(sides, paired_routes.missing, strict=True)
     )
-    shown = [m for m in MEASURES if m.name in measures and not (_by_type(m) and _all_replaced(sides))]
+    by_type = {measure.name for measure in MEASURES if measure.group == "ability"} | {"skill_score"}
+    hidden = by_type if _all_replaced(sides) else set()
+    shown = [m for m in MEASURES if m.name in measures and m.name not in hidden]
     rows = [_row(m, values_a[m.name], values_b[m.name], seed) for m in shown]
     return DrivingComparison(
         rows=_corrected(_with_spread(rows, paired_routes, tested)),
         routes=paired_routes.routes,
         left_out=paired_routes.left_out,
-        repetitions=(_repetitions(sides[0]), _repetitions(sides[1])),
+        repetitions=tuple(len({e.official.repetition for e in side}) for side in sides),
         notes=tuple(_notes(paired_routes, (a, b), signs, tested is not None, rule)),
         rule=rule,
         missing=paired_routes.missing,
-        n_common=len(_driven(sides[0]) & _driven(sides[1])),
+        n_common=len(set.intersection(*({e.official.route_id for e in side} for side in sides))),
         by_route=_by_route(paired_routes, values_a["driving_score"][0], values_b["driving_score"][0]),
     )
-
-
-def _by_type(measure: DrivingMeasure) -> bool:
-    return measure.group == "ability" or measure.name == "skill_score"
 
 
 def _all_replaced(sides: Sequence[Sequence[ComparedEpisode]]) -> bool:
     """Whether a run has only programs that replaced the standard scenario."""
     return any(side and all(e.official.replaced for e in side) for side in sides)
-
-
-def _driven(episodes: Sequence[ComparedEpisode]) -> set[str]:
-    return {e.official.route_id for e in episodes}
 
 
 def _by_route(found: PairedRoutes, a: Part, b: Part) -> list[RouteDifference]:
@@ -256,10 +253,6 @@ def _corrected(rows: Sequence[DrivingComparisonRow]) -> list[DrivingComparisonRo
         family = [row for row in rows if (row.group == "paper") == paper]
         found.update(zip((row.name for row in family), holm([row.p_value for row in family]), strict=True))
     return [replace(row, p_holm=found[row.name]) for row in rows]
-
-
-def _repetitions(episodes: Sequence[ComparedEpisode]) -> int:
-    return len({e.official.repetition for e in episodes})
 
 
 def _with_spread(

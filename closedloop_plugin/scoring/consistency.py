@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.scoring.driving import composed, lane_percents, penalty_of
-from closedloop_plugin.scoring.efficiency import percents
+from closedloop_plugin.scoring.driving import composed, lane_percents, penalty_of, percents
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord
 from lmms_eval_ad2.report.table import few
 
@@ -76,7 +75,7 @@ def check(records: Sequence[OfficialRecord], profile: Profile) -> ConsistencyChe
     found: list[InconsistentScore] = []
     unchecked: dict[str, list[str]] = {}
     for record in records:
-        if _never_scored(record):
+        if all(getattr(record, name) == 0.0 for name in SCORES):  # no drive
             if any(record.infractions.values()):
                 unchecked.setdefault("with infractions but three scores of 0", []).append(record.route_id)
             continue
@@ -93,10 +92,6 @@ def _decimals(records: Sequence[OfficialRecord], name: str) -> int:
     values = [value for record in records if (value := getattr(record, name)) is not None]
     most = max((len(f"{value:.{MOST_DECIMALS}f}".rstrip("0").partition(".")[2]) for value in values), default=0)
     return max(most, FEWEST_DECIMALS)
-
-
-def _never_scored(record: OfficialRecord) -> bool:
-    return record.score_route == record.score_penalty == record.score_composed == 0.0
 
 
 def _composed(record: OfficialRecord, slack: Mapping[str, float]) -> InconsistentScore | str:

@@ -1,31 +1,41 @@
-"""Measures of a run per route, as `compare` needs them.
+"""Measures of a run per route, and the episodes of two runs that a comparison uses.
 
-Repetitions are averaged per route. Every measure has the form Parts, a list of {route: (numerator, denominator)}:
+Repetitions are averaged per route. A measure has the form Parts, a list of {route: (numerator, denominator)}:
 
     value = mean over parts of (sum of numerators / sum of denominators)
 
 A mean over routes is one part with denominators 1; a ratio of sums (collisions per kilometre) is one part; the Skill
 Score, a mean of means, has one part per ability.
+
+A comparison uses the routes that both runs were asked for, under one of two rules:
+    common   only routes that both runs drove
+    whole    every route that both runs were asked for: an episode without a record is 0 in Driving Score and Success
+             Rate (Bench2Drive's rule for its 220 routes), and every record counts as it stands
+
+Under both, an episode of ours that was not driven by an EpisodeFault is left out and listed.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.scoring.ability import ABILITIES, Junctions, ShareBelow, junction_test, traffic_signs
-from closedloop_plugin.scoring.efficiency import route_efficiency
+from closedloop_plugin.scoring.driving import route_efficiency
 from closedloop_plugin.scoring.failure_cause import CausedInfraction, caused_infractions
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.official_record import OfficialRecord
+from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.numbers import is_number
 from lmms_eval_ad2.scoring.metrics.intervals import NOT_NEGATIVE, PERCENT, Bounds
 
 Part = Mapping[str, tuple[float, float]]  # route -> (numerator, denominator)
 Parts = Sequence[Part]
+
+PairingRule = Literal["common", "whole"]
 
 SIGNS = "Traffic_Signs"
 ZERO_IF_MISSING = ("driving_score", "success_rate")
@@ -172,4 +182,102 @@ def _collisions(episodes: Sequence[ComparedEpisode]) -> Part:
         hits = sum(len(texts) for name, texts in record.infractions.items() if name.startswith("collisions"))
         before = found.get(record.route_id, (0.0, 0.0))
         found[record.route_id] = (before[0] + hits, before[1] + length * record.score_route / 100.0 / 1000.0)
+    return found
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run. `routes`: the requested route ids; `episodes`: of two of an episode the later counts."""
+
+    name: str
+    routes: Sequence[str]
+    episodes: Sequence[ComparedEpisode]
+    repetitions: int = 1
+
+
+@dataclass(frozen=True)
+class PairedRoutes:
+    """`episodes`: of each run on `routes`; `missing`: (route, repetition) of each run without a record, rule "whole"
+    only; `left_out`: reason -> route ids."""
+
+    routes: Sequence[str]
+    episodes: tuple[Sequence[ComparedEpisode], Sequence[ComparedEpisode]]
+    missing: tuple[Sequence[tuple[str, int]], Sequence[tuple[str, int]]]
+    left_out: Mapping[str, Sequence[str]]
+
+
+def pair_routes(a: ComparedRun, b: ComparedRun, rule: PairingRule) -> PairedRoutes:
+    """Pair the routes of two runs. Raises Ad2Error if they have none in common."""
+    (of_a, without_a), (of_b, without_b) = (_usable(run, rule) for run in (a, b))
+    asked_b = {*b.routes}
+    both = [r for r in a.routes if r in asked_b and r not in without_a and r not in without_b]
+    routes = [route for route in both if _same_place(of_a.get(route, ()), of_b.get(route, ()))]
+    left_out = _left_out(a, b, without_a, without_b, both)
+    if others := [route for route in both if route not in routes]:
+        left_out["on another route under the same id"] = others
+    if not routes:
+        counts = "; ".join(f"{len(names)} {reason}" for reason, names in left_out.items())
+        raise Ad2Error(
+            f"{a.name} and {b.name} have no route in common that both drove ({counts}): a threat "
+            "scenario has the id of its route"
+        )
+    types = {e.official.route_id: e.scenario for of_run in (of_b, of_a) for e, *_ in of_run.values()}
+    left, right = (
+        [replace(e, scenario=types[route]) for route in routes for e in of_run.get(route, ())]
+        for of_run in (of_a, of_b)
+    )
+    missing = (_missing(a, of_a, routes), _missing(b, of_b, routes)) if rule == "whole" else ((), ())
+    return PairedRoutes(routes, (left, right), missing, left_out)
+
+
+def _usable(run: ComparedRun, rule: PairingRule) -> tuple[dict[str, list[ComparedEpisode]], dict[str, str]]:
+    """(episodes by route, reason for each route that cannot be paired)."""
+    by_route: dict[str, list[ComparedEpisode]] = {}
+    excluded = dict.fromkeys(run.routes, "no record") if rule == "common" else {}
+    for (route, _), episode in sorted({e.official.key: e for e in run.episodes}.items()):
+        if episode.official.experimental:
+            excluded[route] = "experimental map"
+        elif episode.official.fault:
+            excluded[route] = f"fault of the {episode.official.fault}"
+        else:
+            by_route.setdefault(route, []).append(episode)
+    return by_route, {route: reason for route, reason in excluded.items() if route not in by_route}
+
+
+def _same_place(a: Sequence[ComparedEpisode], b: Sequence[ComparedEpisode]) -> bool:
+    """Whether two records are of one route, as far as they tell: two suites may use the same ids."""
+    if not a or not b:
+        return True
+    one, two = a[0].official, b[0].official
+    pairs = ((one.town, two.town), (one.scenario_name, two.scenario_name))
+    return all(x == y or not x or not y for x, y in pairs)
+
+
+def _missing(
+    run: ComparedRun, of_run: Mapping[str, Sequence[ComparedEpisode]], routes: Sequence[str]
+) -> list[tuple[str, int]]:
+    """Episodes without a record; one that was not driven by somebody's fault has one."""
+    present = {e.official.key for route in routes for e in of_run.get(route, ())}
+    present |= {e.official.key for e in run.episodes if e.official.fault}
+    return [(route, k) for route in routes for k in range(run.repetitions) if (route, k) not in present]
+
+
+def _left_out(
+    a: ComparedRun, b: ComparedRun, excluded_a: Mapping[str, str], excluded_b: Mapping[str, str], routes: Sequence[str]
+) -> dict[str, list[str]]:
+    """reason -> routes of either run that are not in `routes` (those that are paired)."""
+    found: dict[str, list[str]] = {}
+    of_a, of_b = {*a.routes, *excluded_a}, {*b.routes, *excluded_b}
+    for route in dict.fromkeys([*a.routes, *excluded_a, *b.routes, *excluded_b]):
+        if route in routes:
+            continue
+        if route not in of_b:
+            reason = f"only in {a.name}"
+        elif route not in of_a:
+            reason = f"only in {b.name}"
+        elif route in excluded_a:
+            reason = f"{excluded_a[route]} in {a.name}"
+        else:
+            reason = f"{excluded_b.get(route, 'no record')} in {b.name}"
+        found.setdefault(reason, []).append(route)
     return found

@@ -142,7 +142,7 @@ def _official_record(r: EpisodeRecord, index: int) -> dict[str, Any]:
     lists = {name: list(r.infractions.get(name, ())) for name in INFRACTIONS}
     return {
         "index": index,
-        "route_id": _official_id(r),
+        "route_id": f"RouteScenario_{r.route_id}_rep{r.repetition}",
         "scenario_name": r.scenario_name,
         "weather_id": "",
         "save_name": f"{r.route_id}_rep{r.repetition}",
@@ -154,10 +154,6 @@ def _official_record(r: EpisodeRecord, index: int) -> dict[str, Any]:
         "town_name": r.town,
         "ad2": {"origin": _origin(r), **_extras(r)},
     }
-
-
-def _official_id(r: EpisodeRecord) -> str:
-    return f"RouteScenario_{r.route_id}_rep{r.repetition}"
 
 
 def _origin(r: EpisodeRecord) -> dict[str, Any]:

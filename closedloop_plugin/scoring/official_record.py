@@ -10,7 +10,7 @@ Our records add "ad2": {"origin": {backend, suite, profile, ...}, "version", "co
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,39 +175,35 @@ def _infractions(raw: Mapping[str, Any], file: object, row: int | str, gaps: lis
     return {**dict.fromkeys(INFRACTIONS, ()), **{name: tuple(texts) for name, texts in found.items()}}
 
 
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+def _is_comfort(value: Any) -> bool:
+    return isinstance(value, dict) and all(share is None or is_bounded(share) for share in value.values())
+
+
+# Field that only our records have -> its default, and what it may hold: in words, and as a test.
+_OURS: Mapping[str, tuple[Any, str, Callable[[Any], bool]]] = {
+    "origin": (None, "an object of texts", lambda value: _is_texts(value) and bool(value)),
+    "comfort": ({}, "an object of numbers", _is_comfort),
+    "junctions_passed": (None, "a number of junctions", lambda n: n is None or (isinstance(n, int) and n >= 0)),
+    "experimental": (False, "true or false", lambda value: isinstance(value, bool)),
+    "replaced": (False, "true or false", lambda value: isinstance(value, bool)),
+    "fault": ("", f"one of {', '.join(EpisodeFault)}, or nothing", lambda value: value in ("", *EpisodeFault)),
+    "not_played": ({}, "an object of texts", _is_texts),
+}
+
+
 def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
     """The fields that only our records have; {} for other records."""
     if raw is None:
         return {}
     if not isinstance(raw, dict):
         raise DataError(file, row, "ad2", "an object", raw)
-    origin, comfort = raw.get("origin"), raw.get("comfort", {})
-    if not isinstance(origin, dict) or not all(isinstance(v, str) for v in origin.values()) or not origin:
-        raise DataError(file, row, "ad2.origin", "an object of texts", origin)
-    if not isinstance(comfort, dict) or not all(v is None or is_bounded(v) for v in comfort.values()):
-        raise DataError(file, row, "ad2.comfort", "an object of numbers", comfort)
-    junctions, experimental = raw.get("junctions_passed"), raw.get("experimental", False)
-    if junctions is not None and not (isinstance(junctions, int) and junctions >= 0):
-        raise DataError(file, row, "ad2.junctions_passed", "a number of junctions", junctions)
-    if not isinstance(experimental, bool):
-        raise DataError(file, row, "ad2.experimental", "true or false", experimental)
-    replaced = raw.get("replaced", False)
-    if not isinstance(replaced, bool):
-        raise DataError(file, row, "ad2.replaced", "true or false", replaced)
-    fault, reason = raw.get("fault", ""), raw.get("reason", "")
-    if fault not in ("", *EpisodeFault):
-        raise DataError(file, row, "ad2.fault", f"one of {', '.join(EpisodeFault)}, or nothing", fault)
-    not_played = raw.get("not_played", {})
-    if not isinstance(not_played, dict) or not all(isinstance(v, str) for v in not_played.values()):
-        raise DataError(file, row, "ad2.not_played", "an object of texts", not_played)
-    return {
-        "origin": origin,
-        "fault": str(fault),
-        "reason": str(reason),
-        "version": str(raw.get("version", "")),
-        "comfort": comfort,
-        "junctions_passed": junctions,
-        "experimental": experimental,
-        "replaced": replaced,
-        "not_played": not_played,
-    }
+    found = {name: raw.get(name, default) for name, (default, _, _) in _OURS.items()}
+    for name, (_, expected, fits) in _OURS.items():
+        if not fits(found[name]):
+            raise DataError(file, row, f"ad2.{name}", expected, found[name])
+    plain = {name: str(raw.get(name, "")) for name in ("fault", "reason", "version")}
+    return {**found, **plain}

@@ -6,7 +6,7 @@
     n_missing, missing            (route, repetition) pairs without a record
     n_records, n_duplicates       records scored; duplicates dropped (of two records of an episode the later counts)
     n_crashed, crashed            records whose status is a crash, or which never ended
-    n_faulted, faulted, as_zero   episodes not driven by somebody's fault, in no figure (faulted.py)
+    n_faulted, faulted, as_zero   episodes not driven by somebody's fault, in no figure (run_records.py)
     n_outside                     records of other routes or repetitions
     n_experimental, experimental  routes excluded from the headline means, and their own scores
     n_replaced                    records whose program took the place of the standard scenario: they test no ability
@@ -17,7 +17,7 @@
     partial, notes                figures that lack an input; remarks for readers
     metric_hz                     samples per second of the motion behind Comfortness; None if unknown or various
     profile, comfort_mode, traffic_signs, origin, versions, interval_method
-    provenance                    facts of the run, see provenance.py
+    provenance                    facts of the run, see run_records.py
     ceiling                       what the task and the interpreter of the run allow, see ceilings.py; None without
 
 A figure that cannot be computed is None, never 0, with the reason in "notes". Percentages are 0..100; efficiency may
@@ -37,6 +37,7 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.ability import (
     AbilityScore,
     Junctions,
+    known_bounds,
     of_type,
     partial_note,
     signs_variant,
@@ -44,17 +45,19 @@ from closedloop_plugin.scoring.ability import (
     skills,
 )
 from closedloop_plugin.scoring.ceilings import beside
-from closedloop_plugin.scoring.comfort import EgoMotion
-from closedloop_plugin.scoring.comfort_scores import Key, comforts, one_rate, sample_intervals
-from closedloop_plugin.scoring.consistency import ConsistencyCheck, check
-from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
-from closedloop_plugin.scoring.efficiency import percents, route_efficiency
-from closedloop_plugin.scoring.faulted import faulted_facts, faulted_notes
-from closedloop_plugin.scoring.junction_bounds import known_bounds
-from closedloop_plugin.scoring.not_played import not_played_note
+from closedloop_plugin.scoring.comfort import EgoMotion, Key, comforts, sample_intervals
+from closedloop_plugin.scoring.consistency import check
+from closedloop_plugin.scoring.driving import driving_score, percents, route_efficiency, success_rate
 from closedloop_plugin.scoring.official_record import REPLACED, OfficialRecord
-from closedloop_plugin.scoring.one_run import check_routes, is_foreign, one_origin
-from closedloop_plugin.scoring.provenance import provenance
+from closedloop_plugin.scoring.run_records import (
+    ChosenRecords,
+    faulted_facts,
+    faulted_notes,
+    is_foreign,
+    not_played_note,
+    one_origin,
+    provenance,
+)
 from lmms_eval_ad2.report.table import few
 from lmms_eval_ad2.scoring.metrics.intervals import (
     METHOD,
@@ -153,66 +156,62 @@ def summarise(
     origin = one_origin(records, profile)
     signs = traffic_signs or signs_variant(routes, origin.get("suite"))
     options = ScoringOptions(profile, comfort_mode, signs, {**known_bounds(routes), **(junctions or {})})
-    chosen = _chosen(records, routes, repetitions)
+    chosen = ChosenRecords.of(records, routes, repetitions)
     driven = {key: record for key, record in chosen.records.items() if key not in chosen.faulted}
     intervals_s = sample_intervals(driven, metric_info, metric_hz, profile.hz)
     comfort, comfort_notes = comforts(driven, metric_info, comfort_mode, intervals_s)
-    headline = chosen.table(experimental=False, comforts=comfort, options=options)
+    table = _table_of(chosen, False, comfort, options)
+    scored, n_experimental = [*table.records.values()], len(chosen.experimental)
+    crashed = [r for key in table.keys if (r := table.records.get(key)) and r.crashed]
     checked = check([*driven.values()], profile)
-    faults = faulted_facts([*headline.records.values()], len(headline.keys), chosen.faulted.values())
+    faults = faulted_facts(scored, len(table.keys), chosen.faulted.values())
+    partial = [name for name, skill in table.skills.items() if skill.partial]
+    rates = {round(1.0 / intervals_s[key], 3) for key in comfort if key in intervals_s}
     return {
-        **headline.headline(),
-        "metric_hz": one_rate([intervals_s[key] for key in comfort if key in intervals_s]),
-        **_counted(headline, chosen),
-        "experimental": _experimental(chosen, comfort, options),
+        **table.headline(),
+        "metric_hz": rates.pop() if len(rates) == 1 else None,
+        "n_routes": len({key[0] for key in table.keys}),
+        "n_episodes": len(table.keys),
+        "n_duplicates": chosen.duplicates,
+        "n_outside": chosen.outside,
+        "n_experimental": n_experimental,
+        "n_records": len(scored),
+        "n_missing": len(table.missing),
+        "n_crashed": len(crashed),
+        "n_replaced": sum(r.replaced for r in scored),
+        "missing": [list(key) for key in table.missing],
+        "crashed": [{"route": r.route_id, "repetition": r.repetition, "status": r.status} for r in crashed],
+        "experimental": _experimental(chosen, comfort, options) if n_experimental else None,
         **faults,
-        **_broken_down(headline, chosen),
-        **_checked(checked),
-        "notes": faulted_notes(faults) + _notes(headline, chosen) + comfort_notes + checked.notes(),
-        **_rules(options, origin),
+        "intervals": table.intervals(),
+        "interval_method": METHOD,
+        "repetitions": _repetitions(table, chosen.routes_of(experimental=False), repetitions),
+        "types": _types(table),
+        "partial": [*partial, "skill_score"] if partial else [],
+        "n_inconsistent": len(checked.routes),
+        "inconsistent": [{**asdict(one), "text": str(one)} for one in checked.inconsistent],
+        "unchecked": {reason: list(names) for reason, names in checked.unchecked.items()},
+        "notes": faulted_notes(faults) + _notes(table, chosen) + comfort_notes + checked.notes(),
+        "profile": profile.name,
+        "comfort_mode": comfort_mode,
+        "traffic_signs": signs,
+        "origin": origin,
         "provenance": provenance(records, identity, profile.name, comfort_mode).facts(),
-        "versions": _versions(chosen.records),
+        "versions": {
+            "lmms_eval_ad2": code_label(),
+            "records": sorted({r.version for r in chosen.records.values() if r.version}),
+        },
         "ceiling": ceiling.to_json() if (ceiling := beside(origin)) else None,
     }
 
 
-@dataclass(frozen=True)
-class _ChosenRecords:
-    """The records of `routes` and repetitions; how many were left out; routes that are scored separately."""
-
-    routes: Sequence[Route]
-    repetitions: int
-    records: Mapping[Key, OfficialRecord]
-    duplicates: int
-    outside: int
-    experimental: frozenset[str]
-    faulted: Mapping[Key, OfficialRecord]
-
-    def routes_of(self, experimental: bool) -> list[Route]:
-        return [route for route in self.routes if (route.id in self.experimental) == experimental]
-
-    def table(self, experimental: bool, comforts: Mapping[Key, float], options: ScoringOptions) -> _ScoreTable:
-        keys = [(route.id, k) for route in self.routes_of(experimental) for k in range(self.repetitions)]
-        driven = [key for key in keys if key not in self.faulted]
-        return _table({route.id: route for route in self.routes}, driven, self.records, comforts, options)
-
-
-def _chosen(records: Sequence[OfficialRecord], routes: Sequence[Route], repetitions: int) -> _ChosenRecords:
-    by_id = {route.id: route for route in routes}
-    kept, duplicates = latest(records)
-    scored = {key: r for key, r in kept.items() if key[0] in by_id and key[1] < repetitions}
-    check_routes(kept, scored, by_id, repetitions)
-    experimental = frozenset(key[0] for key, r in scored.items() if r.experimental)
-    faulted = {key: r for key, r in scored.items() if r.fault}
-    return _ChosenRecords(
-        routes,
-        repetitions,
-        scored,
-        duplicates,
-        outside=len(kept) - len(scored),
-        experimental=experimental,
-        faulted=faulted,
-    )
+def _table_of(
+    chosen: ChosenRecords, experimental: bool, comforts: Mapping[Key, float], options: ScoringOptions
+) -> _ScoreTable:
+    """The table of the experimental routes, or of all others, without episodes that were not driven by a fault."""
+    keys = [(route.id, k) for route in chosen.routes_of(experimental) for k in range(chosen.repetitions)]
+    driven = [key for key in keys if key not in chosen.faulted]
+    return _table({route.id: route for route in chosen.routes}, driven, chosen.records, comforts, options)
 
 
 def _table(
@@ -226,66 +225,14 @@ def _table(
     return _ScoreTable(routes, keys, present, {key: comforts[key] for key in present if key in comforts}, options)
 
 
-def _broken_down(table: _ScoreTable, chosen: _ChosenRecords) -> dict[str, Any]:
-    return {
-        "intervals": table.intervals(),
-        "interval_method": METHOD,
-        "repetitions": _repetitions(table, chosen.routes_of(experimental=False), chosen.repetitions),
-        "types": _types(table),
-        "partial": _partial(table),
-    }
-
-
-def _counted(table: _ScoreTable, chosen: _ChosenRecords) -> dict[str, Any]:
-    crashed = [r for key in table.keys if (r := table.records.get(key)) and r.crashed]
-    return {
-        "n_routes": len({key[0] for key in table.keys}),
-        "n_episodes": len(table.keys),
-        "n_duplicates": chosen.duplicates,
-        "n_outside": chosen.outside,
-        "n_experimental": len(chosen.experimental),
-        "n_records": len(table.records),
-        "n_missing": len(table.missing),
-        "n_crashed": len(crashed),
-        "n_replaced": sum(r.replaced for r in table.records.values()),
-        "missing": [list(key) for key in table.missing],
-        "crashed": [{"route": r.route_id, "repetition": r.repetition, "status": r.status} for r in crashed],
-    }
-
-
-def _checked(found: ConsistencyCheck) -> dict[str, Any]:
-    return {
-        "n_inconsistent": len(found.routes),
-        "inconsistent": [{**asdict(one), "text": str(one)} for one in found.inconsistent],
-        "unchecked": {reason: list(names) for reason, names in found.unchecked.items()},
-    }
-
-
-def _rules(options: ScoringOptions, origin: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "profile": options.profile.name,
-        "comfort_mode": options.comfort_mode,
-        "traffic_signs": options.traffic_signs,
-        "origin": origin,
-    }
-
-
-def _versions(records: Mapping[Key, OfficialRecord]) -> dict[str, Any]:
-    return {"lmms_eval_ad2": code_label(), "records": sorted({r.version for r in records.values() if r.version})}
-
-
 def _part(table: _ScoreTable, keys: Sequence[Key]) -> _ScoreTable:
     own = {*table.keys}
     return _table(table.routes, [key for key in keys if key in own], table.records, table.comforts, table.options)
 
 
-def _experimental(
-    chosen: _ChosenRecords, comforts: Mapping[Key, float], options: ScoringOptions
-) -> dict[str, Any] | None:
+def _experimental(chosen: ChosenRecords, comforts: Mapping[Key, float], options: ScoringOptions) -> dict[str, Any]:
     """Scores of the routes whose map topology is uncertain; they are excluded from the headline."""
-    if not chosen.experimental:
-        return None
-    head = chosen.table(experimental=True, comforts=comforts, options=options).headline()
+    head = _table_of(chosen, True, comforts, options).headline()
     return {
         "routes": sorted(chosen.experimental),
         "driving_score": head["driving_score"],
@@ -328,12 +275,7 @@ def _types(table: _ScoreTable) -> list[dict[str, Any]]:
     return rows
 
 
-def _partial(table: _ScoreTable) -> list[str]:
-    found = [name for name, skill in table.skills.items() if skill.partial]
-    return [*found, "skill_score"] if found else []
-
-
-def _notes(table: _ScoreTable, chosen: _ChosenRecords) -> list[str]:
+def _notes(table: _ScoreTable, chosen: ChosenRecords) -> list[str]:
     """Remarks on the figures, one sentence each."""
     duplicates, outside, experimental = chosen.duplicates, chosen.outside, chosen.experimental
     records, missing = table.records.values(), table.missing

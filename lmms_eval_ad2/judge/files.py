@@ -30,20 +30,17 @@ def rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Read a JSONL file: line number (from 1) and object of each line that is not blank."""
     try:
         for number, line in lines(Path(path)):
-            if line.strip(b"\xef\xbb\xbf \t\r\n"):
-                yield number, _row(path, number, line)
+            if not line.strip(b"\xef\xbb\xbf \t\r\n"):
+                continue
+            try:
+                row = parse(line)
+            except ValueError as exc:
+                raise DataError(path, number, "(line)", "a JSON object", line[:80], f"JSON: {exc}") from exc
+            if not isinstance(row, dict):
+                raise DataError(path, number, "(line)", "a JSON object", row)
+            yield number, row
     except OSError as exc:
         raise Ad2Error(f"cannot read {path}: {exc}") from exc
-
-
-def _row(path: Path, number: int, line: bytes) -> Row:
-    try:
-        row = parse(line)
-    except ValueError as exc:
-        raise DataError(path, number, "(line)", "a JSON object", line[:80], f"JSON: {exc}") from exc
-    if not isinstance(row, dict):
-        raise DataError(path, number, "(line)", "a JSON object", row)
-    return row
 
 
 def read_items(path: Path) -> list[tuple[JudgeItem, Row]]:
@@ -131,14 +128,8 @@ def read_ratings(path: Path) -> list[JudgedAnswer]:
         task, sample, model = (_text(path, number, row, name) for name in ("task", "id", "model"))
         run = _text(path, number, row, "run", "")
         if (task, sample, model, run) in found:
-            raise DataError(
-                path,
-                number,
-                "id",
-                "each sample once for a task and model",
-                sample,
-                "name a judge's runs in 'run'",
-            )
+            hint = "name a judge's runs in 'run'"
+            raise DataError(path, number, "id", "each sample once for a task and model", sample, hint)
         found[task, sample, model, run] = JudgedAnswer(task, sample, model, score, run)
     return list(found.values())
 

@@ -170,7 +170,8 @@ def _rubric(name: str, data: Any, file: object, around: tuple[str, ...], base: R
         base.examples if shots is None and base else tuple(_example(e, parts, file, name, form) for e in shots or ())
     )
     version = str(data.get("version", f"{base.version}+own" if base else "1"))
-    guard, sight, closing = (own or inherited for own, inherited in zip(around, _around(base), strict=True))
+    inherited = (base.guard, base.sight, base.closing) if base else ("", "", "")
+    guard, sight, closing = (own or other for own, other in zip(around, inherited, strict=True))
     return Rubric(
         name=name,
         system=system,
@@ -182,10 +183,6 @@ def _rubric(name: str, data: Any, file: object, around: tuple[str, ...], base: R
         sight=sight,
         closing=closing,
     )
-
-
-def _around(base: Rubric | None) -> tuple[str, str, str]:
-    return (base.guard, base.sight, base.closing) if base else ("", "", "")
 
 
 def _example(data: Any, parts: Mapping[str, str], file: object, name: str, form: ReplyForm) -> RubricExample:
@@ -257,15 +254,13 @@ def _few_shots(checkout: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubri
     folder = evaluation_folder(checkout)
     found = {"coda_region": changed(rubrics["coda_region"], reply="official")}
     for name, sub in _FOLDERS.items():
-        examples = tuple(_few_shot(folder / sub / file, name) for file in _FILES)
-        found[name] = changed(rubrics[name], reply="official", examples=examples)
+        examples = []
+        for path in (folder / sub / file for file in _FILES):
+            shot = read_shot(path)
+            fields = {"reference": shot.reference, "answer": shot.prediction}
+            examples.append(checked(RubricExample(fields, shot.response), "official", path, name))
+        found[name] = changed(rubrics[name], reply="official", examples=tuple(examples))
     return found
-
-
-def _few_shot(path: Path, rubric: str) -> RubricExample:
-    shot = read_shot(path)
-    fields = {"reference": shot.reference, "answer": shot.prediction}
-    return checked(RubricExample(fields, shot.response), "official", path, rubric)
 
 
 def _system_texts(files: Mapping[str, str | Path], rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:

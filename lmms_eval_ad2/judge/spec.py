@@ -10,7 +10,7 @@ API keys are never part of a specification; they come from the environment only.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,34 @@ def _checked(data: dict[str, Any], where: str) -> dict[str, Any]:
 
 def build(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     """Create the judge for settings returned by `read`."""
-    return _BUILDERS[settings["backend"]](settings, cache)
+    checked = CheckedSettings(settings, "judge")
+    match settings["backend"]:
+        case "lexical":
+            from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
+
+            return LexicalJudge()
+        case "fake":
+            from lmms_eval_ad2.testing.fake_judge import FakeJudge
+
+            score = checked.number("score", None, low=LOWEST, high=HIGHEST)
+            return FakeJudge(score=score, fail_every=checked.whole("fail_every", 0, low=0))
+        case "embedding":
+            from lmms_eval_ad2.judge.backends.embedding import EmbeddingJudge
+
+            device, size = checked.text("device") or "cpu", checked.whole("batch_size", 64, low=1)
+            return EmbeddingJudge(checked.text("model"), name=checked.text("name"), device=device, batch_size=size)
+        case "evaluate":
+            from lmms_eval_ad2.judge.backends.evaluate_metric import EvaluateJudge
+
+            best, worst = (checked.number(key, low=-1e300, high=1e300, default=None) for key in ("best", "worst"))
+            return EvaluateJudge(
+                checked.text("script"),
+                value=checked.text("value"),
+                name=checked.text("name"),
+                best=1.0 if best is None else best,
+                worst=0.0 if worst is None else worst,
+            )
+    return _openai(checked, settings, cache)
 
 
 def check(settings: Mapping[str, Any]) -> None:
@@ -122,55 +149,10 @@ def check(settings: Mapping[str, Any]) -> None:
             build(settings, None)
 
 
-def _lexical(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
-
-    return LexicalJudge()
-
-
-def _fake(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.testing.fake_judge import FakeJudge
-
-    checked = CheckedSettings(settings, "judge")
-    score = checked.number("score", None, low=LOWEST, high=HIGHEST)
-    return FakeJudge(score=score, fail_every=checked.whole("fail_every", 0, low=0))
-
-
-def _embedding(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.judge.backends.embedding import EmbeddingJudge
-
-    checked = CheckedSettings(settings, "judge")
-    return EmbeddingJudge(
-        checked.text("model"),
-        name=checked.text("name"),
-        device=checked.text("device") or "cpu",
-        batch_size=checked.whole("batch_size", 64, low=1),
-    )
-
-
-def _evaluate(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.judge.backends.evaluate_metric import EvaluateJudge
-
-    checked = CheckedSettings(settings, "judge")
-    return EvaluateJudge(
-        checked.text("script"),
-        value=checked.text("value"),
-        name=checked.text("name"),
-        best=_finite(checked, "best", 1.0),
-        worst=_finite(checked, "worst", 0.0),
-    )
-
-
-def _finite(settings: CheckedSettings, key: str, default: float) -> float:
-    value = settings.number(key, default, low=-1e300, high=1e300)
-    return default if value is None else value
-
-
-def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
+def _openai(checked: CheckedSettings, settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.backends.llm import LLMJudge
     from lmms_eval_ad2.judge.rubrics import load
 
-    checked = CheckedSettings(settings, "judge")
     if not checked.text("model"):
         raise Ad2Error("judge openai: name a model, e.g. openai:model=gpt-4o-2024-11-20 (a dated name, not an alias)")
     endpoint, sampling = llm_settings.endpoint(checked), llm_settings.sampling(checked)
@@ -213,11 +195,4 @@ KEYS: dict[str, tuple[str, ...]] = {
     "embedding": ("model", "name", "device", "batch_size"),
     "evaluate": ("script", "value", "name", "best", "worst"),
     "openai": _OPENAI,
-}
-_BUILDERS: dict[str, Callable[[Mapping[str, Any], Path | None], Judge]] = {
-    "lexical": _lexical,
-    "fake": _fake,
-    "embedding": _embedding,
-    "evaluate": _evaluate,
-    "openai": _openai,
 }

@@ -58,8 +58,8 @@ def read(reply: str, finish_reason: str | None, form: ReplyForm, rubric: str) ->
 
 
 def _strict(text: str) -> set[float]:
-    """The different marks in `text`."""
-    return set() if _unfinished(text) else {float(number) for number in _STRICT.findall(text)}
+    """The different marks in `text`; none if it ended within its reasoning, in which numbers are not a verdict."""
+    return set() if text.lstrip().startswith("<think>") else {float(number) for number in _STRICT.findall(text)}
 
 
 def _official(text: str) -> set[float]:
@@ -71,8 +71,3 @@ def _official(text: str) -> set[float]:
                 number = int(rest.split(lead)[0].split("]]")[0])
                 return {float(max(_OUTSIDE[0], min(number, _OUTSIDE[1])))}
     return set()
-
-
-def _unfinished(text: str) -> bool:
-    """Whether the reply ended within its reasoning, in which numbers are not a verdict."""
-    return text.lstrip().startswith("<think>")

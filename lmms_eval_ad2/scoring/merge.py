@@ -214,14 +214,13 @@ def _verdicts(item: JudgeItem, mark: Mapping[str, Any], repeats: int) -> list[ju
         scores, reasons, replies = [mark["score"]], [mark["reason"]], [mark.get("reply")]
     if len(scores) != repeats:
         raise ValueError(f"{len(scores)} judgements, expected {repeats}")
-    return [_verdict(item, *one) for one in zip(scores, reasons, replies, strict=True)]
-
-
-def _verdict(item: JudgeItem, score: Any, reason: Any, reply: Any) -> judge_ratings.Verdict:
-    """`reply`: as in the samples; None in those of earlier versions, or if the judge said nothing."""
-    if score is None:
-        return Unscored(item.rubric, str(reason), reply or "")
-    return JudgeRating(item.id, float(score) if isinstance(score, float) else int(score), reply or "")
+    # A reply is None in samples of earlier versions, or if the judge replied nothing.
+    return [
+        Unscored(item.rubric, str(reason), reply or "")
+        if score is None
+        else JudgeRating(item.id, float(score) if isinstance(score, float) else int(score), reply or "")
+        for score, reason, reply in zip(scores, reasons, replies, strict=True)
+    ]
 
 
 def _description(shards: Sequence[SavedShard], included: Sequence[int]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ per sample stays in memory.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,8 @@ def score_task(
     label = None
     check = FrameCheck(variant, resizing)
     with sample_writer(folder, task) as write:
-        for chunk in _chunks(samples):
+        source = iter(samples)
+        while chunk := list(islice(source, CHUNK)):
             if any(s.pending for s in chunk):
                 judge_ratings.apply(chunk, judge(), progress=progress)
                 label = judge().label
@@ -67,12 +68,6 @@ def score_task(
     table = summarise(lines, variant, label)
     coordinates = check.summary()
     return table | ({"coordinates": coordinates} if coordinates else {}), lines
-
-
-def _chunks(samples: Iterable[ScoredSample]) -> Iterator[list[ScoredSample]]:
-    source = iter(samples)
-    while chunk := list(islice(source, CHUNK)):
-        yield chunk
 
 
 def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str | None) -> dict[str, Any]:
@@ -108,8 +103,8 @@ def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str |
             "missing_columns": [c for c in _mean_columns(lines, variant) if c not in by_column],
         },
         "columns": columns | _captions(lines, variant),
-        "subtasks": _grouped(grouped, _subtask, judge),
-        "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(grouped, _group(k), judge))},
+        "subtasks": _grouped(grouped, None, judge),
+        "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(grouped, k, judge))},
         "error_kinds": dict(Counter(str(x.kind) for x in distractors.wrong(asked))),
         "offered_kinds": distractors.kind_table(asked) if variant.benchmark == DISTRACTOR_BENCHMARK else {},
         "position": question_scores.position(groups, len(asked)) if variant.circular else None,
@@ -259,21 +254,14 @@ def _counts(lines: Sequence[SampleSummary], status_of: Status) -> dict[str, int]
     }
 
 
-def _subtask(line: SampleSummary) -> str:
-    return line.subtask
+def _grouped(lines: Iterable[SampleSummary], breakdown: str | None, judge: str | None) -> dict[str, Cell]:
+    """One cell per group, over the samples' scores (micro mean, as for CODA-LM's region classes).
 
-
-def _group(name: str) -> Callable[[SampleSummary], str | None]:
-    return lambda line: dict(line.groups).get(name)
-
-
-def _grouped(
-    lines: Iterable[SampleSummary], key: Callable[[SampleSummary], str | None], judge: str | None
-) -> dict[str, Cell]:
-    """One cell per group, over the samples' scores (micro mean, as for CODA-LM's region classes)."""
+    breakdown: one of records.BREAKDOWNS; None: by sub-task.
+    """
     groups: dict[str, list[SampleSummary]] = defaultdict(list)
     for line in lines:
-        name = key(line)
+        name = line.subtask if breakdown is None else dict(line.groups).get(breakdown)
         if name and line.marks:
             groups[name].append(line)
     return {name: cell(group, _own_score, judge, _own_status) for name, group in sorted(groups.items())}

@@ -97,7 +97,9 @@ class ReferencePools:
             form = variant.asked_form(record)
             for step in range(len(record.steps) if form == "chain" else 1):
                 value = reference(record, form, variant.lang, step)
-                for key in () if value is None else _keys(record, form, step):
+                if value is None:
+                    continue
+                for key in _keys(record, form, step):
                     self._entries.setdefault(key, []).append(PoolEntry(record.id, value, record.image_size))
         for entries in self._entries.values():
             entries.sort(key=lambda e: e.id)  # answers must not depend on the order of the rows

@@ -32,7 +32,7 @@ def run_add(options: RoutesAddOptions) -> int:
     from closedloop_plugin.runner.routes import not_played, unmapped
     from closedloop_plugin.scenarios.staging import undrivable
     from closedloop_plugin.scenarios.suites.lookup import add_routes, named_after
-    from closedloop_plugin.scoring.not_played import not_played_note
+    from closedloop_plugin.scoring.run_records import not_played_note
 
     target = add_routes(options.file, options.name)
     name, found = named_after(target), read_route_file(target)

@@ -189,8 +189,7 @@ def _junctions(options: DriveScoreOptions, what: Suite, records: Sequence[Offici
     """Shares up to the first junction, of the routes that Traffic_Signs needs them for; None without --towns."""
     from closedloop_plugin.maps.towns.junction_shares import junction_shares
     from closedloop_plugin.runner.routes import towns_of
-    from closedloop_plugin.scoring.ability import signs_variant, untested
-    from closedloop_plugin.scoring.junction_bounds import known_bounds
+    from closedloop_plugin.scoring.ability import known_bounds, signs_variant, untested
 
     if options.towns is None:
         return None

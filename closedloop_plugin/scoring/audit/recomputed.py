@@ -33,9 +33,8 @@ from closedloop_plugin.scoring.audit.result_list import ListedResult, PrintedFig
 from closedloop_plugin.scoring.audit.sample_size import plan
 from closedloop_plugin.scoring.compare import compare
 from closedloop_plugin.scoring.driving import driving_score, latest, success_rate
-from closedloop_plugin.scoring.measures import ComparedEpisode, parts_of
+from closedloop_plugin.scoring.measures import ComparedEpisode, ComparedRun, parts_of
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from closedloop_plugin.scoring.paired_routes import ComparedRun
 from closedloop_plugin.scoring.summary import summarise
 from lmms_eval_ad2.core.numbers import is_bounded
 from lmms_eval_ad2.scoring.metrics.intervals import METHOD, Floats

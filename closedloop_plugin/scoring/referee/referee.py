@@ -1,30 +1,36 @@
 """Online referee: processes the ground truth of every tick, ends the episode and computes its scores.
 
-Rules and parameters are Bench2Drive's (core/profiles.py); each module in criteria/ documents its tolerances. The
-outcome depends on the ground truth only, not on the world, the clock or the agent.
-"""
+Rules and parameters are Bench2Drive's (core/profiles.py); the classes of criteria.py document their tolerances. The
+outcome depends on the ground truth only, not on the world, the clock or the agent."""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
 
+from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import STATUS, EndReason, GroundTruth
+from closedloop_plugin.core.state import EMERGENCY, STATUS, Actor, EndReason, GroundTruth
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.scoring.driving import composed, penalty_of
-from closedloop_plugin.scoring.referee.actors import body_ahead, emergency_vehicle
-from closedloop_plugin.scoring.referee.criteria.base import InfractionEvent, RefereeCriterion, at
-from closedloop_plugin.scoring.referee.criteria.collisions import CollisionCriterion
-from closedloop_plugin.scoring.referee.criteria.outside_lanes import OutsideLanesCriterion
-from closedloop_plugin.scoring.referee.criteria.stop_lines import StopLineCriterion
-from closedloop_plugin.scoring.referee.criteria.traffic_speed import TrafficSpeedCriterion
-from closedloop_plugin.scoring.referee.progress import RouteProgress
+from closedloop_plugin.scoring.referee.criteria import (
+    EPS,
+    CollisionCriterion,
+    InfractionEvent,
+    OutsideLanesCriterion,
+    RefereeCriterion,
+    RouteProgress,
+    StopLineCriterion,
+    TrafficSpeedCriterion,
+    at,
+)
 
-EPS = 1e-9  # times are sums of 0.05 s
+AHEAD_M = 12.0  # m between the fronts of a standing ego and the rear of a body that it may wait for
+BESIDE_M = 0.3  # clearance on each side of the ego, m; a body within it blocks the ego
 
 _YIELD = re.compile(r"yield failed(?: (\d+(?:\.\d+)?) ?%)?")
 
@@ -157,3 +163,30 @@ class Referee:
             return None
         done = self._road.path.length if self._end is EndReason.COMPLETED else self._progress.done_m
         return sum(end <= done for _, end in self._road.junctions)
+
+
+def body_ahead(truth: GroundTruth) -> str:
+    """Id of the nearest body straight ahead of the ego, in its way; "" if there is none."""
+    found = [(gap, actor.id) for actor in truth.actors if (gap := _gap_ahead(truth.ego, actor)) is not None]
+    return min(found)[1] if found else ""
+
+
+def _gap_ahead(ego: Actor, actor: Actor) -> float | None:
+    """Distance (m) from the ego's front to the body, along the ego; None if the body is not in its way."""
+    ahead, left = to_ego(actor.x, actor.y, ego.x, ego.y, ego.yaw)
+    turn = actor.yaw - ego.yaw
+    c, s = abs(math.cos(turn)), abs(math.sin(turn))
+    # Half extents of the body's box along and across the ego.
+    along, across = 0.5 * (actor.length * c + actor.width * s), 0.5 * (actor.length * s + actor.width * c)
+    if ahead <= 0 or abs(left) > 0.5 * ego.width + BESIDE_M + across:
+        return None
+    gap = ahead - along - 0.5 * ego.length
+    return gap if gap <= AHEAD_M else None
+
+
+def emergency_vehicle(truth: GroundTruth) -> str:
+    """Id of the emergency vehicle nearest to the ego, of those with a siren if any has one; "" if there is none."""
+    vehicles = [a for a in truth.actors if a.kind in EMERGENCY]
+    loud = [a for a in vehicles if "siren" in a.lamps] or vehicles
+    ego = truth.ego
+    return min(loud, key=lambda a: math.hypot(a.x - ego.x, a.y - ego.y)).id if loud else ""

@@ -13,9 +13,8 @@ from typing import Any
 from closedloop_plugin.scoring.audit.recomputed import AuditedResult
 from closedloop_plugin.scoring.audit.result_list import ListedResult, PrintedFigures
 from closedloop_plugin.scoring.driving import driving_score, success_rate
-from closedloop_plugin.scoring.measures import ComparedEpisode
+from closedloop_plugin.scoring.measures import ComparedEpisode, ComparedRun
 from closedloop_plugin.scoring.official_record import OfficialRecord, parse_record
-from closedloop_plugin.scoring.paired_routes import ComparedRun
 
 COMMIT = "a" * 40
 

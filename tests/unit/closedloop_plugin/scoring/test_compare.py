@@ -15,9 +15,8 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.scoring.ability import ShareBelow
 from closedloop_plugin.scoring.compare import DrivingComparison, DrivingComparisonRow, compare
-from closedloop_plugin.scoring.measures import MEASURES, ComparedEpisode, signs_tested
+from closedloop_plugin.scoring.measures import MEASURES, ComparedEpisode, ComparedRun, signs_tested
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from closedloop_plugin.scoring.paired_routes import ComparedRun
 from closedloop_plugin.scoring.published import published
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.scoring.metrics.intervals import PERCENT, mean_interval, wilson

@@ -14,7 +14,7 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import RouteScenario, read_routes
 from closedloop_plugin.report.score_text import score_text
 from closedloop_plugin.scoring.comfort import EgoMotion
-from closedloop_plugin.scoring.efficiency import message
+from closedloop_plugin.scoring.driving import message
 from closedloop_plugin.scoring.official import from_episode, read
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from closedloop_plugin.scoring.summary import summarise

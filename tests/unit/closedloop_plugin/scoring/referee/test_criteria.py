@@ -9,7 +9,7 @@ import pytest
 from support.closedloop.ticks import OTHER, at, lists, referee, ride, steps, touch
 
 from closedloop_plugin.core.state import ActorKind, DrivingSurface, SignalState, StopLine
-from closedloop_plugin.scoring.efficiency import route_efficiency
+from closedloop_plugin.scoring.driving import route_efficiency
 
 LINE = StopLine("L1", 40.0, 0.0, 0.0, 3.5, "signal", True, 40.0)
 STOP = replace(LINE, id="S1", control="stop")

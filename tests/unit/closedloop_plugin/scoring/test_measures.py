@@ -10,9 +10,8 @@ from support.closedloop.scored import episode, record
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.scoring.compare import compare
-from closedloop_plugin.scoring.measures import ComparedEpisode
+from closedloop_plugin.scoring.measures import ComparedEpisode, ComparedRun, pair_routes
 from closedloop_plugin.scoring.official_record import OfficialRecord
-from closedloop_plugin.scoring.paired_routes import ComparedRun, pair_routes
 from lmms_eval_ad2.core.errors import Ad2Error
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.scoring.not_played import not_played_note
 from closedloop_plugin.scoring.official_record import OfficialRecord
+from closedloop_plugin.scoring.run_records import not_played_note
 from closedloop_plugin.scoring.summary import summarise
 
 

@@ -1,1 +1,0 @@
-"""Infraction criteria, one per module."""
