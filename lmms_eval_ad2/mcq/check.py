@@ -132,7 +132,8 @@ def as_question(record: Record, image_root: Path) -> OpenQuestion:
     meta = {**record.meta, "references": [written]} if written else dict(record.meta)
     source = str(record.meta.get("source", record.benchmark))
     question = replace(record, meta=meta)
-    return OpenQuestion(record.id, question, source, record.task, record.subtask, _right(record), image_root)
+    right, subtask = _right(record), record.subtask
+    return OpenQuestion(record.id, question, source, record.task, subtask=subtask, answer=right, image_root=image_root)
 
 
 def duplicate_questions(records: Iterable[Record]) -> list[dict[str, Any]]:
