@@ -35,7 +35,7 @@ USED = {
     "lmms_eval.api.task.ConfigurableTask.download": f"{_HARNESS}/task_data.py",
     "lmms_eval.api.task.ConfigurableTask.eval_docs_no_media": f"{_HARNESS}/lost_options.py",
     "lmms_eval.api.task.ConfigurableTask.process_results": f"{_HARNESS}/hooks.py",
-    "lmms_eval.api.task.Task.build_all_requests": f"{_HARNESS}/sharding.py",
+    "lmms_eval.api.task.Task.build_all_requests": f"{_HARNESS}/judging.py",
     "lmms_eval.api.task.Task.eval_docs": f"{_HARNESS}/lost_options.py",
     "lmms_eval.cli.dispatch.main": "lmms_eval_ad2/cli/lmms.py",
     "lmms_eval.entrypoints.job_scheduler.JobScheduler._parse_output_directory": f"{_HARNESS}/run.py",

@@ -42,7 +42,15 @@ class ChosenRecords:
         _check_routes(kept, scored, by_id, repetitions)
         experimental = frozenset(key[0] for key, r in scored.items() if r.experimental)
         faulted = {key: r for key, r in scored.items() if r.fault}
-        return cls(routes, repetitions, scored, duplicates, len(kept) - len(scored), experimental, faulted)
+        return cls(
+            routes,
+            repetitions,
+            scored,
+            duplicates=duplicates,
+            outside=len(kept) - len(scored),
+            experimental=experimental,
+            faulted=faulted,
+        )
 
     def routes_of(self, experimental: bool) -> list[Route]:
         return [route for route in self.routes if (route.id in self.experimental) == experimental]

@@ -221,7 +221,7 @@ def check(
             print(f"{again} scenarios are not survived yet", flush=True)
         # By number, so that an interrupted check has complete passes of the folder.
         draws = [(by_name[name], k) for k, name in sorted(tasks, key=lambda task: task[0])]
-        for record in _drive(config, judge, draws, names, towns, map, alone):
+        for record in _drive(config, judge, draws, names, towns=towns, map=map, alone=alone):
             draw = draw_of(record, out, by_name[record.route_id].spec)
             found[record.route_id].draws[record.repetition] = draw
     _check_unchanged(programs, shas, towns, map)

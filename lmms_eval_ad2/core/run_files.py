@@ -44,7 +44,7 @@ PlainTexts.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:null
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunFileSetting:
     """One value of a run file. `place`: how messages name it, "run.yaml, line 3, decision_hz"."""
 
     key: str
@@ -74,7 +74,7 @@ class CommandParser(argparse.ArgumentParser):
                 front += given
         return super().parse_known_args(front + words, space)
 
-    def _option(self, setting: Setting) -> RunFileOption:
+    def _option(self, setting: RunFileSetting) -> RunFileOption:
         name = setting.key.replace("-", "_")
         if name not in self.declared:
             near = difflib.get_close_matches(name, self.declared, n=1)
@@ -107,7 +107,7 @@ def _taken(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return files, others
 
 
-def settings_of(text: str) -> Iterator[Setting]:
+def settings_of(text: str) -> Iterator[RunFileSetting]:
     """The settings of a value of `--config`: of a file, or "KEY=VALUE" with a value as in YAML. Raises Ad2Error."""
     key, equals, value = text.partition("=")
     if equals and key.replace("-", "_").isidentifier():
@@ -115,7 +115,7 @@ def settings_of(text: str) -> Iterator[Setting]:
             read = user_yaml.parse(value, PlainTexts) if value in ("true", "false") or value[:1] == "[" else value
         except yaml.YAMLError:  # a text that begins with "["
             read = value
-        yield Setting(key, read, f"{FLAG} {key}")
+        yield RunFileSetting(key, read, f"{FLAG} {key}")
         return
     path = Path(text)
     try:
@@ -130,10 +130,10 @@ def settings_of(text: str) -> Iterator[Setting]:
     root = yaml.compose(content, PlainTexts)
     lines = {key.value: key.start_mark.line + 1 for key, _ in root.value} if isinstance(root, yaml.MappingNode) else {}
     for key, value in values.items():
-        yield Setting(key, value, f"{path}, line {lines.get(key, 1)}, {key}")
+        yield RunFileSetting(key, value, f"{path}, line {lines.get(key, 1)}, {key}")
 
 
-def option_words(option: RunFileOption, setting: Setting) -> list[str]:
+def option_words(option: RunFileOption, setting: RunFileSetting) -> list[str]:
     """The setting as words of a command line; empty for null, and for a switch that is off."""
     value = setting.value
     if value is None:
@@ -155,7 +155,7 @@ def option_words(option: RunFileOption, setting: Setting) -> list[str]:
     return [f"{option.flag}={item}" for item in items]
 
 
-def _checked(option: RunFileOption, words: Sequence[str], setting: Setting) -> argparse.Namespace:
+def _checked(option: RunFileOption, words: Sequence[str], setting: RunFileSetting) -> argparse.Namespace:
     """The words parsed by the option alone; an error names the place of the setting."""
     parser = _ValueParser(add_help=False, allow_abbrev=False)
     names, how = option.arguments()

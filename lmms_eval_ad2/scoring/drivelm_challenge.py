@@ -198,7 +198,7 @@ def walk(given: Mapping[str, str], truth: Any, file: str) -> tuple[list[Challeng
             if number == 0:
                 graph = set(match(answer or "", target)[0])
             counts = number == 0 or graph.issuperset(points(text))
-            questions.append(ChallengeQuestion(key, part, text, target, tags, answer, counts))
+            questions.append(ChallengeQuestion(key, part, text, target, tags=tags, answer=answer, counts=counts))
     return questions, failed
 
 

@@ -121,18 +121,30 @@ def test_the_page_has_the_items_of_all_papers() -> None:
 @pytest.mark.parametrize(
     ("cells", "fault"),
     [
-        ("`numbers.py:is_whole` | works | `metrics/test_answer_metrics.py::test_accuracy`", ""),
+        ("`core/numbers.py:is_whole` | works | `scoring/metrics/test_answer_metrics.py::test_accuracy`", ""),
         ("`ad2 drive run --history`, `ad2 report compare`, `ad2_cot`, `docs` | not: for another reason | –", ""),
-        ("`none.py` | works | `metrics/test_answer_metrics.py::test_accuracy`", "none.py does not exist"),
-        ("`numbers.py:none` | works | `metrics/test_answer_metrics.py::test_accuracy`", "none does not exist"),
-        ("`ad2 drive fly` | works | `metrics/test_answer_metrics.py::test_accuracy`", "ad2 drive fly does not exist"),
-        ("`ad2 drive run --hist` | works | `metrics/test_answer_metrics.py::test_accuracy`", "--hist does not exist"),
-        ("`ad2_none` | works | `metrics/test_answer_metrics.py::test_accuracy`", "ad2_none does not exist"),
-        ("`numbers.py` | works | `metrics/test_answer_metrics.py::test_none`", "test_none does not exist"),
-        ("`numbers.py` | works | –", "without a place or a test"),
-        ("– | partly: for some reason | `metrics/test_answer_metrics.py::test_accuracy`", "without a place or a test"),
-        ("`numbers.py` | not | –", "is not works"),
-        ("`numbers.py` | partly: x | `metrics/test_answer_metrics.py::test_accuracy`", "is not works"),
+        ("`none.py` | works | `scoring/metrics/test_answer_metrics.py::test_accuracy`", "none.py does not exist"),
+        (
+            "`core/numbers.py:none` | works | `scoring/metrics/test_answer_metrics.py::test_accuracy`",
+            "none does not exist",
+        ),
+        (
+            "`ad2 drive fly` | works | `scoring/metrics/test_answer_metrics.py::test_accuracy`",
+            "ad2 drive fly does not exist",
+        ),
+        (
+            "`ad2 drive run --hist` | works | `scoring/metrics/test_answer_metrics.py::test_accuracy`",
+            "--hist does not exist",
+        ),
+        ("`ad2_none` | works | `scoring/metrics/test_answer_metrics.py::test_accuracy`", "ad2_none does not exist"),
+        ("`core/numbers.py` | works | `scoring/metrics/test_answer_metrics.py::test_none`", "test_none does not exist"),
+        ("`core/numbers.py` | works | –", "without a place or a test"),
+        (
+            "– | partly: for some reason | `scoring/metrics/test_answer_metrics.py::test_accuracy`",
+            "without a place or a test",
+        ),
+        ("`core/numbers.py` | not | –", "is not works"),
+        ("`core/numbers.py` | partly: x | `scoring/metrics/test_answer_metrics.py::test_accuracy`", "is not works"),
         (" | not: for another reason | –", "an empty cell"),
     ],
 )

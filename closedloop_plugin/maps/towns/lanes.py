@@ -162,7 +162,8 @@ def _read_road(town: LaneNetwork, road: ET.Element) -> None:
         a, b = starts[i], max(starts[i + 1], starts[i] + 1e-3)
         s = np.linspace(a, min(b, size) if size > a else b, max(2, int((b - a) / STEP) + 1))
         straight = level and on_one_line(plan, a, starts[i + 1])
-        here = SampledSection(i, a, s - a, sampled(plan, s), polynomial(offsets, s), polynomial(heights, s), straight)
+        middle, height = polynomial(offsets, s), polynomial(heights, s)
+        here = SampledSection(i, a, s - a, poses=sampled(plan, s), middle=middle, height=height, straight=straight)
         for side in ("left", "right"):
             _read_lanes(town, road, here, section=section, side=side)
 

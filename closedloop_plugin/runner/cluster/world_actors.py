@@ -12,8 +12,8 @@ If its node is lost, the episode is driven again on another one, which is not co
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
-import pickle
 import platform
 import signal
 import socket
@@ -75,18 +75,18 @@ class WorldActor:
     def greet(self) -> ActorGreeting:
         return ActorGreeting(platform.node(), _own_raylet(), own_label(), self._shared, PACKAGE)
 
-    def resume(self, message: Any) -> tuple[bytes, bool]:
+    def resume(self, message: Any) -> tuple[list[Any], bool]:
         """Pass the parent's message to the worker, and run it until it waits for the next one or shows its progress.
 
         The first message is the WorkerConfig; after one about progress the next is None. Returns the messages of the
-        worker, pickled (Ray would make their images read-only), and whether it waits for another one.
+        worker, and whether it waits for another one.
         """
         self._caller = self._greenlet.getcurrent()
         if not self._worker:  # not started
             self._worker.switch(self)
         self._worker.switch(message)
         sent, self._sent = self._sent, []
-        return pickle.dumps(sent), not self._worker.dead
+        return sent, not self._worker.dead
 
     def send(self, message: Any) -> None:
         self._sent.append(message)
@@ -185,8 +185,9 @@ class RayWorldProcess:
             self.waits_for = ""
             message, waits = self.config, True
             while waits:
-                pickled, waits = self.ray.get(self.actor.resume.remote(message))
-                message = self._exchanged(pickle.loads(pickled), waits)
+                sent, waits = self.ray.get(self.actor.resume.remote(message))
+                # A copy, since Ray's images are read-only.
+                message = self._exchanged(copy.deepcopy(sent), waits)
         except Exception as exc:  # the actor died, or its node, or the cluster
             self._error = exc
         finally:

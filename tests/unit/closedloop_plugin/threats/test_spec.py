@@ -383,7 +383,7 @@ ONCOMING = {
     "adversary": "car", "behaviour": "oncoming", "place": {"side": "opposite", "lane": "oncoming", "ahead_m": [30, 40]},
     "trigger": {"value": 3}, "road": "open", "speed_mps": [6, 9],
 }  # fmt: skip
-CROSSES = {
+CHILD = {
     "adversary": "child", "behaviour": "cross", "place": {"side": "left", "lane": "pavement", "ahead_m": [60, 70]},
     "trigger": {"value": 2}, "road": "open", "speed_mps": 2,
 }  # fmt: skip
@@ -404,11 +404,11 @@ def test_pairs_are_of_known_behaviours_and_mutual() -> None:
 @pytest.mark.parametrize(
     ("first", "further", "says"),
     [
-        (LEAD, [CROSSES], "further.0.behaviour: cross does not act together with brake_hard; expected one of oncoming"),
+        (LEAD, [CHILD], "further.0.behaviour: cross does not act together with brake_hard; expected one of oncoming"),
         (LEAD, [FOLLOWER | {"speed_mps": 3}], "further.0.speed_mps: behaviour tailgate has no use for it"),
         (LEAD, [FOLLOWER | {"adversary": "child"}], "further.0.adversary: child does not go with behaviour tailgate"),
         (LEAD, [ONCOMING | {"place": ONCOMING["place"] | {"lane": "own"}}], "stays in its lane; expected oncoming"),  # type: ignore[operator]
-        (valid_spec(), [CROSSES | {"occluder": "bus"}], "is parked at the roadside already; expected none"),
+        (valid_spec(), [CHILD | {"occluder": "bus"}], "is parked at the roadside already; expected none"),
         (LEAD, [FOLLOWER] * 3, "at most 2 items"),
         (LEAD, [FOLLOWER, FOLLOWER], "further.1.behaviour: tailgate does not act together with tailgate"),
     ],
@@ -429,8 +429,8 @@ def test_a_further_actor_has_no_other_fields(name: str) -> None:
 
 def test_the_site_must_have_room_for_every_actor() -> None:
     assert fit(spec(LEAD, FOLLOWER), site()) == []
-    assert fit(spec(valid_spec(), CROSSES), site()) == []
-    near = CROSSES | {"place": CROSSES["place"] | {"ahead_m": [47, 50]}}  # type: ignore[operator]
+    assert fit(spec(valid_spec(), CHILD), site()) == []
+    near = CHILD | {"place": CHILD["place"] | {"ahead_m": [47, 50]}}  # type: ignore[operator]
     assert fit(spec(valid_spec(), near), site()) == [
         "further.0.place.ahead_m: cross needs 6 m along the road between its place and that of cross"
     ]
@@ -438,7 +438,7 @@ def test_the_site_must_have_room_for_every_actor() -> None:
         "further.0.behaviour: this road has no oncoming lane" in p for p in fit(spec(LEAD, ONCOMING), site(oncoming=0))
     )
     # Distances count across the junction: 15 m after its exit is 61 m along this route, 16 m behind the other place.
-    behind = CROSSES | {"road": "junction", "place": CROSSES["place"] | {"ahead_m": 15}}  # type: ignore[operator]
+    behind = CHILD | {"road": "junction", "place": CHILD["place"] | {"ahead_m": 15}}  # type: ignore[operator]
     before = valid_spec(place={"side": "right", "lane": "pavement", "ahead_m": [8, 10]})
     assert fit(spec(before, behind), crossing()) == []
 

@@ -15,7 +15,7 @@ from support.mcq.records import question
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Record
 from lmms_eval_ad2.judge.base import Judge
-from lmms_eval_ad2.report.summary_fields import SummaryReader
+from lmms_eval_ad2.report.summary_fields import SummaryBlock
 from lmms_eval_ad2.scoring import pipeline
 from lmms_eval_ad2.scoring.derived_records import ROTATED, reply_record, rotations
 from lmms_eval_ad2.scoring.pipeline import summarise
@@ -222,8 +222,11 @@ def test_replies_have_samples_of_their_own_that_can_be_rescored(tmp_path: Path) 
 
 
 def test_a_broken_block_is_one_error() -> None:
-    reader = SummaryReader(Path("summary.json"))
     with pytest.raises(DataError, match=r"replies\.alike"):
-        reader.stability({"replies": {"per_question": 3, "alike": "all"}}, "replies")
+        SummaryBlock(Path("summary.json"), {"replies": {"per_question": 3, "alike": "all"}}).stability("replies")
     good = json.loads(json.dumps(table_of({"a1": ["A", "B"]})))
-    assert (found := reader.stability(good, "replies")) and found.alike.official == 0 and found.per_question == 2
+    assert (
+        (found := SummaryBlock(Path("summary.json"), good).stability("replies"))
+        and found.alike.official == 0
+        and found.per_question == 2
+    )

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from closedloop_plugin.report.top_view import heading, robot_view
+from closedloop_plugin.report.top_view import robot_heading, robot_view
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore, by_course, read_records
 from closedloop_plugin.robots.course.report import course, published, render
 from lmms_eval_ad2.core.errors import DataError
@@ -179,5 +179,5 @@ def test_a_run_without_poses_and_decisions_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_the_heading_names_driver_segment_and_end() -> None:
-    text = heading({**DRIVE["result"], "end": "hit obstacle", "what": "hit obstacle:box"})
+    text = robot_heading({**DRIVE["result"], "end": "hit obstacle", "what": "hit obstacle:box"})
     assert all(part in text for part in ("route1", "straight", "limo", "model + rules", "hit obstacle:box", "100.0 %"))

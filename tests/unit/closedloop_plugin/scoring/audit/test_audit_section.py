@@ -15,7 +15,7 @@ from closedloop_plugin.scoring.audit.audit_section import audit_section
 from closedloop_plugin.scoring.audit.recomputed import OWN_KEYS, AuditedResult, to_json
 from closedloop_plugin.scoring.audit.result_list import PrintedFigures, ResultList
 from lmms_eval_ad2.report.page import report_page
-from lmms_eval_ad2.report.table import TableCell, render
+from lmms_eval_ad2.report.table import TableCell
 from lmms_eval_ad2.storage.code_state import code_label
 
 STRONG = np.array([60.0, 100.0, 100.0, 100.0] * 10)
@@ -41,7 +41,7 @@ def found() -> dict[str, Any]:
 
 
 def test_text_has_every_table(found: dict[str, Any]) -> None:
-    text = render(audit_section(found))
+    text = audit_section(found).render()
     for title in (
         "Figures over all 40 routes", "Published and recomputed", "Missing routes",
         "Published ranking by Driving Score", "Published ranking by Success Rate", "Paired differences: Driving Score",
@@ -56,16 +56,16 @@ def test_text_has_every_table(found: dict[str, Any]) -> None:
 
 
 def test_figures_of_other_sets_are_listed_as_printed(found: dict[str, Any]) -> None:
-    text = " ".join(render(audit_section(found), wide=True).split())
+    text = " ".join(audit_section(found).render(wide=True).split())
     assert "Newer set: published, not recomputed" in text and "As printed in a page." in text
     assert "Fast 71.50 40.00" in text and "Slow 20.00 –" in text and "its count differs" in text
     assert audit_section(found).data["other_sets"][0]["printed"][1]["success_rate"] is None
 
 
 def test_figures_that_are_cut_off_are_named() -> None:
-    text = " ".join(render(audit_section(audit_of([audited_result("thirds", [100.0, 100.0, 0.0], 66.66)]))).split())
+    text = " ".join(audit_section(audit_of([audited_result("thirds", [100.0, 100.0, 0.0], 66.66)])).render().split())
     assert "counts (Thirds, Driving Score 66.66 for 66.667; Thirds, Success Rate 66.66 for 66.667)" in text
-    text = " ".join(render(audit_section(audit_of([audited_result("thirds", [100.0, 100.0, 0.0], 66.67)]))).split())
+    text = " ".join(audit_section(audit_of([audited_result("thirds", [100.0, 100.0, 0.0], 66.67)])).render().split())
     assert "counts (none here)" in text
 
 
@@ -85,19 +85,19 @@ def test_the_matrix_marks_intervals_that_exclude_0(found: dict[str, Any]) -> Non
 
 
 def test_pairs_over_fewer_routes_are_named(found: dict[str, Any]) -> None:
-    assert "over 39 routes" not in render(audit_section(found))
+    assert "over 39 routes" not in audit_section(found).render()
     found["pairs"]["driving_score"][0]["routes"] = 39
-    assert "- Strong and Weak: over 39 routes" in render(audit_section(found))
+    assert "- Strong and Weak: over 39 routes" in audit_section(found).render()
 
 
 def test_inconsistent_records_are_listed(found: dict[str, Any]) -> None:
-    assert "Inconsistent: 0 of 79 records." in render(audit_section(found))
+    assert "Inconsistent: 0 of 79 records." in audit_section(found).render()
     found["results"][0] |= {
         "n_inconsistent": 1,
         "inconsistent": [{"text": "route 5: score_composed"}],
         "unchecked": {"odd": ["7"]},
     }
-    text = render(audit_section(found))
+    text = audit_section(found).render()
     assert "Inconsistent: 1 of 79 records." in text and "route 5: score_composed" in text
     assert "- Strong: not checked, odd: 1 record(s)" in text
 
@@ -105,7 +105,7 @@ def test_inconsistent_records_are_listed(found: dict[str, Any]) -> None:
 def test_a_complete_single_result_has_a_report() -> None:
     section = audit_section(audit_of([audited_result("strong", STRONG)]))
     assert not any(table.title.startswith("Routes and seeds") for table in section.tables)
-    assert "Every file has a record" in render(section)
+    assert "Every file has a record" in section.render()
 
 
 def test_the_ranking_names_sources_denominators_and_results_without_a_figure() -> None:
@@ -135,5 +135,5 @@ def test_texts_are_escaped_on_the_page_and_in_markdown() -> None:
     assert "<h1>Audit of a list</h1>" in page
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page and "\x1b" not in page
     assert "script-src 'none'" in page and 'class="num marked"' in page
-    text = render(section, markdown=True)
+    text = section.render(markdown=True)
     assert "<script>" not in text and "](http" not in text and "\x1b" not in text
