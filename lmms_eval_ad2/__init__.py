@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lmms_eval_ad2.evaluation import EvaluationResult, evaluate
 
 __all__ = ["EvaluationResult", "__version__", "evaluate"]
-__version__ = "0.12.0"
+__version__ = "0.13.0"
 
 
 def __getattr__(name: str) -> Any:
