@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.core.version import __version__
+
 if TYPE_CHECKING:
     from lmms_eval_ad2.evaluation import EvaluationResult, evaluate
 
 __all__ = ["EvaluationResult", "__version__", "evaluate"]
-__version__ = "0.13.0"
 
 
 def __getattr__(name: str) -> Any:

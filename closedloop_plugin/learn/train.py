@@ -54,8 +54,8 @@ from closedloop_plugin.learn.row_trainer import (
 )
 from closedloop_plugin.learn.tiny_model import blinded, make_tiny_model
 from closedloop_plugin.learn.training_file import TrainingFile
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.version import __version__
 from lmms_eval_ad2.data.export.training import check_row_file, set_path
 from lmms_eval_ad2.storage.files import atomic_write_json, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import refuse_differences

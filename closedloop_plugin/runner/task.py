@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.version import __version__
 from lmms_eval_ad2.storage.shards import RunShard
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.core.version import __version__
 
 FILE = "ceilings.yaml"
 FIRST = ("trajectory", "action", "reasoning")  # the rules use the first of these that a driver answers

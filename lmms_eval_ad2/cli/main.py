@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core import plugins
 from lmms_eval_ad2.core.command_errors import run_command
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import one_line, print_logs_safely
+from lmms_eval_ad2.core.version import __version__
 
 # The order of `ad2 --help`; commands of other distributions follow by name.
 ORDER = (

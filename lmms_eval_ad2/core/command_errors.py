@@ -31,10 +31,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.numbers import environment_number
 from lmms_eval_ad2.core.printed import one_line, show
+from lmms_eval_ad2.core.version import __version__
 from lmms_eval_ad2.storage.files import DISK_FULL
 from lmms_eval_ad2.storage.home import home
 from lmms_eval_ad2.storage.redaction import environment_keys, redacted, without_keys

@@ -23,8 +23,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-import lmms_eval_ad2
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.version import __version__
 from lmms_eval_ad2.harness import batched_generation
 from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
 from lmms_eval_ad2.harness.caught_errors import CaughtErrors
@@ -100,7 +100,7 @@ def request_key(lm: Any, request: Any, images: Callable[[Path, str], str]) -> st
     info = TASKS[task]
     record = info.records[row].as_py()
     inputs = [
-        lmms_eval_ad2.__version__,
+        __version__,
         task,
         record,
         context,

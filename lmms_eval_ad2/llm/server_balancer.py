@@ -12,8 +12,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.version import __version__
 from lmms_eval_ad2.llm.base_urls import split_urls
 from lmms_eval_ad2.llm.completion import NoCompletion
 from lmms_eval_ad2.llm.http_address import HttpAddress

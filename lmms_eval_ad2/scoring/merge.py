@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core.coordinates import InputResizing
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.numbers import is_number
 from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.core.records import Unscored
+from lmms_eval_ad2.core.version import __version__
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
 from lmms_eval_ad2.scoring import judge_ratings, pipeline
 from lmms_eval_ad2.scoring.result_files import SELECTED, read_summary, scored_samples, write_summary

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.core.version import __version__
 
 DISTRIBUTION = "lmms-eval-ad2"
 DIRTY = "+dirty"

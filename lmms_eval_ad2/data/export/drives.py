@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core import plugins
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.version import __version__
 from lmms_eval_ad2.data.export.training import SCHEMA, card_path, set_path
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json, file_sha256
 from lmms_eval_ad2.storage.training_card import TrainingSet, write_card

@@ -26,10 +26,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core.coordinates import HINT
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
+from lmms_eval_ad2.core.version import __version__
 from lmms_eval_ad2.data.export.leaks import SCENE, HeldOutIndex
 from lmms_eval_ad2.data.export.selection import LeakReport, QuestionSelection, check, choose
 from lmms_eval_ad2.data.export.splits import ExportTask, held_out, refuse_evaluation

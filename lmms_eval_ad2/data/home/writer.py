@@ -23,9 +23,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
+from lmms_eval_ad2.core.version import __version__
 from lmms_eval_ad2.data.home.image_presence import ImagePresence, MissingImagesError
 from lmms_eval_ad2.data.home.location import split_dir
 from lmms_eval_ad2.data.home.manifest import DatasetManifest, DatasetPart

@@ -248,7 +248,7 @@ def interviewed(
     interviewee: Any, driven: tuple[Path, dict[str, DriveLog]], keep: Any = None
 ) -> tuple[list[ThreatTranscript], dict[str, str]]:
     got: list[ThreatTranscript] = []
-    failed = interview(routes=driven[1], interviewee=interviewee, folder=driven[0], keep=keep or got.append, quiet=True)
+    failed = interview(logs=driven[1], interviewee=interviewee, folder=driven[0], keep=keep or got.append, quiet=True)
     return got, failed
 
 
