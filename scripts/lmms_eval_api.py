@@ -48,7 +48,7 @@ USED = {
     "lmms_eval.evaluator_utils.prepare_print_tasks": f"{_HARNESS}/judging.py",
     "lmms_eval.models._initialize_model_registry": f"{_HARNESS}/model_requirements.py",
     "lmms_eval.models.chat.async_openai.AsyncOpenAIChat": f"{_HARNESS}/batched_generation.py",
-    "lmms_eval.models.chat.openai.OpenAICompatible": f"{_HARNESS}/refusal_guard.py",
+    "lmms_eval.models.chat.openai.OpenAICompatible": f"{_HARNESS}/wrapper_guard.py",
     "lmms_eval.models.chat.qwen2_5_vl.Qwen2_5_VL": f"{_HARNESS}/model_input.py",
     "lmms_eval.models.chat.qwen3_vl.Qwen3_VL": f"{_HARNESS}/model_input.py",
     "lmms_eval.models.get_model": "closedloop_plugin/driver/agents/lmms_model.py",

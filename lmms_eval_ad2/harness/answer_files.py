@@ -21,11 +21,10 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import Lang, Record
 from lmms_eval_ad2.data.releases.coda_answers import FILES, CodaAnswerRow, numbers_by_image, read_answers
 from lmms_eval_ad2.harness import task_data
-from lmms_eval_ad2.harness.askable import records_of
 from lmms_eval_ad2.harness.judge_images import with_images
 from lmms_eval_ad2.harness.run_identity import versions
 from lmms_eval_ad2.harness.task_data import LoadedTask
-from lmms_eval_ad2.harness.task_files import TaskFile, catalogue
+from lmms_eval_ad2.harness.task_files import TaskFile, catalogue, records_of
 from lmms_eval_ad2.judge.base import Judge
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.scoring import judge_ratings, pipeline, result_files

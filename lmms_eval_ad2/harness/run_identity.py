@@ -12,7 +12,7 @@ import uuid
 from importlib import metadata
 from typing import Any
 
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 from lmms_eval_ad2.storage.local_weights import local_weights
 from lmms_eval_ad2.storage.redaction import redacted
 

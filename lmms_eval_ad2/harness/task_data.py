@@ -9,8 +9,15 @@ from typing import Any
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import show
-from lmms_eval_ad2.harness.askable import askable, nothing_to_ask, part_table, records_of
-from lmms_eval_ad2.harness.task_files import RECORDS, SAMPLE, variant_of
+from lmms_eval_ad2.harness.task_files import (
+    RECORDS,
+    SAMPLE,
+    askable,
+    nothing_to_ask,
+    part_table,
+    records_of,
+    variant_of,
+)
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.scoring import distractors
 from lmms_eval_ad2.scoring.derived_records import rotations

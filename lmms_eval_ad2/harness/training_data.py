@@ -14,8 +14,7 @@ from typing import Any
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.core.records import Record
-from lmms_eval_ad2.data.export.leaks import TrainedQuestions
-from lmms_eval_ad2.data.export.trained_questions import TrainedShare, compared
+from lmms_eval_ad2.data.export.leaks import TrainedQuestions, compared
 from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask
 from lmms_eval_ad2.storage.training_card import STRICT_ENV, TRAINED_ON, TrainingCard
 
@@ -29,7 +28,10 @@ def mark_tasks(cards: Sequence[TrainingCard], tasks: Collection[str], *, quiet: 
     if not cards:
         return {"named": False}
     trained = TrainedQuestions(one for card in cards for one in card.sets)
-    shares = {name: _share(TASKS[name], trained) for name in tasks if name in TASKS}
+    shares = {
+        task.name: compared(f"{task.data['name']}/{task.data['split']}", _records(task), task.image_root, trained)
+        for task in (TASKS[name] for name in tasks if name in TASKS)
+    }
     for name, share in shares.items():
         TASKS[name].data[TRAINED_ON] = {"questions": share.n, "kinds": dict(sorted(share.kinds.items()))}
     leaking = {name: share for name, share in shares.items() if share.leaking}
@@ -39,10 +41,6 @@ def mark_tasks(cards: Sequence[TrainingCard], tasks: Collection[str], *, quiet: 
     for line in () if quiet else lines:
         show(f"ad2: {line}", file=sys.stderr, flush=True)
     return {"named": True, "cards": [card.about() for card in cards]}
-
-
-def _share(task: LoadedTask, trained: TrainedQuestions) -> TrainedShare:
-    return compared(f"{task.data['name']}/{task.data['split']}", _records(task), task.image_root, trained)
 
 
 def _records(task: LoadedTask) -> Iterator[Record]:

@@ -12,10 +12,9 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness import run
 from lmms_eval_ad2.harness.run import EvaluationRun, _both_versions, _import_fault, _own_tasks
 from lmms_eval_ad2.harness.run_identity import identity, redact, versions
-from lmms_eval_ad2.storage.code_state import code_label
-from lmms_eval_ad2.storage.identity import run_folder
+from lmms_eval_ad2.storage.identity import code_label, run_folder
+from lmms_eval_ad2.storage.local_weights import model_label
 from lmms_eval_ad2.storage.lock import lock_folder
-from lmms_eval_ad2.storage.model_arguments import model_label
 
 pytestmark = pytest.mark.integration
 

@@ -17,7 +17,7 @@ from lmms_eval_ad2 import __version__, report
 from lmms_eval_ad2.cli.rescore import rescore_task
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
-from lmms_eval_ad2.report import lost_points, one_sample, unread
+from lmms_eval_ad2.report import samples, unread
 from lmms_eval_ad2.report.page import worst_samples
 from lmms_eval_ad2.scoring.derived_records import reply_record, rotations
 from lmms_eval_ad2.scoring.merge import merge_shards
@@ -99,11 +99,11 @@ def readers(folder: Path, task: str, out: Path) -> Iterator[Callable[[], object]
     yield lambda: rescore_task(folder, out / "again", task, table, LexicalJudge(), None)
     yield lambda: merge_shards(out / "merged", [folder], partial=True)
     yield lambda: unread.render(unread.unread(runs))
-    yield lambda: lost_points.render(lost_points.lost_points(runs, task, 5), ["run"])
+    yield lambda: samples.render_lost(samples.lost_points(runs, task, 5), ["run"])
     yield lambda: worst_samples.cards(runs, 4)
     yield lambda: report.with_floors(runs)
     for row in read_samples(folder, task):
-        yield lambda row=row: [one_sample.render(one) for one in one_sample.find(runs, row["id"], task)]
+        yield lambda row=row: [samples.render_sample(one) for one in samples.find(runs, row["id"], task)]
 
 
 @pytest.mark.parametrize("task", TASKS)
