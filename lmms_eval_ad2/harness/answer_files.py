@@ -100,8 +100,8 @@ def task_of(part: str, split: str, lang: Lang) -> TaskFile:
 
 
 def _join(path: Path, file: TaskFile) -> JoinedAnswers:
-    read = task_data.read(file.name, file.dataset, file.split, file.variant())
-    numbers = numbers_by_image(records_of(read.table))
+    task, table = task_data.read(file.name, file.dataset, file.split, file.variant())
+    numbers = numbers_by_image(records_of(table))
     counts = AnswerFileCounts(path.name, file.name, file_sha256(path), records=len(numbers))
     rows: dict[int, CodaAnswerRow] = {}
     for row in read_answers(path):
@@ -123,7 +123,7 @@ def _join(path: Path, file: TaskFile) -> JoinedAnswers:
             f"{next(iter(numbers))!r}" + (f" (found {counts.examples[0]!r})" if counts.examples else "")
             + "; give the split of the answers: --split"
         )  # fmt: skip
-    return JoinedAnswers(read.task, counts, rows)
+    return JoinedAnswers(task, counts, rows)
 
 
 def score_answers(

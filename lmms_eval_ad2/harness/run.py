@@ -25,11 +25,9 @@ from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.harness import hooks, model_input, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
-from lmms_eval_ad2.harness.lost_options import check_repeats, take_share
-from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, redact, versions
-from lmms_eval_ad2.harness.task_data import TASKS, task_settings
+from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, mark_tasks, redact, versions
+from lmms_eval_ad2.harness.task_data import TASKS, check_repeats, take_share, task_settings
 from lmms_eval_ad2.harness.task_files import TaskFile, groups, included, task_files
-from lmms_eval_ad2.harness.training_data import mark_tasks
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.scoring import judge_ratings, result_files
 from lmms_eval_ad2.storage.files import remove_leftovers

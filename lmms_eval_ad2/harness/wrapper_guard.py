@@ -1,9 +1,21 @@
-"""Stop a run whose endpoint refuses every request (wrong key, address or model) after a few requests instead of all.
+"""What goes wrong below the model wrappers of lmms-eval, which hide it, so that it is not scored as an answer.
 
-The API wrappers of lmms-eval catch every exception, repeat the request and return the failure as the answer. While a
-guard is active, it observes the exceptions of the client below the wrapper. A refusal that concerns every request ends
-the run: it raises a BaseException, which the wrappers do not catch. Until the first reply, the other requests wait.
-Replies without an answer get a failure text there (py).
+Local models: many wrappers (llava_hf, internvl_hf, the omni models) catch whatever `model.generate` raises, for example
+that the memory of the GPU is full, and return an empty text. `CaughtErrors` observes these methods; an empty text of a
+call in which one of them raised becomes a failure text with the error. Not seen: wrappers that return a sentence of
+their own after an exception (oryx, llava_onevision_moviechat).
+
+Endpoints: the API wrappers return the text of a completion and ignore why it ended. `marked` replaces what a content
+filter or a server that broke off has left of a reply by a failure text, by the rules of our own client
+(llm/completion.py). A reply that ended at the token limit ("length") is the model's answer, however short: also one of
+which only a thought was written, wherever the server puts the thought.
+
+An endpoint that refuses every request (wrong key, address or model): the wrappers catch every exception, repeat the
+request and return the failure as the answer. `RefusalGuard` observes the exceptions of the client; a refusal that
+concerns every request ends the run by a BaseException, which the wrappers do not catch. Until the first reply, the
+other requests wait.
+
+Failure texts (parsing/reasons.py) are unscored, and asked again when the run is resumed.
 """
 
 from __future__ import annotations
@@ -35,14 +47,6 @@ from lmms_eval_ad2.llm.completion import (
 )
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.redaction import without_keys
-
-# Exceptions of a local model that its wrapper catches, so that they are not scored as an empty answer.
-#
-# Many wrappers of lmms-eval (llava_hf, internvl_hf, the omni models) catch whatever `model.generate` raises, for
-# example that the memory of the GPU is full, write a line to the log, and return an empty text. While `active()`, these
-# methods are observed, and an empty text of a call in which one of them raised becomes a failure text with the error
-# (parsing/reasons.py): unscored, and asked again when the run is resumed. Not seen: wrappers that return a sentence of
-# their own after an exception (oryx, llava_onevision_moviechat).
 
 # As seen from the wrapper: of the model of almost all, of the language model of some, and of the chat wrappers that
 # catch what is raised before the model, too.
@@ -103,14 +107,6 @@ def _method(lm: Any, path: str) -> tuple[Any, Callable[..., Any] | None]:
     usable = callable(method) and hasattr(owner, "__dict__") and not isinstance(owner, type)
     return owner, method if usable else None
 
-
-# Replies of an endpoint that contain no answer although the request succeeded (HTTP 200).
-#
-# The API wrappers of lmms-eval return the text of a completion and ignore why it ended: what a content filter has left
-# of a reply, or a server that broke off, would be scored as the model's answer. The text of such a reply is replaced by
-# a failure text (parsing/reasons.py), so that the item is unscored, by the rules of our own client (llm/completion.py).
-# A reply that ended at the token limit ("length") is the model's answer, however short: also one of which only a
-# thought was written, wherever the server puts the thought.
 
 NO_TEXT = "[GENERATION_FAILED] the model returned no text"
 _BROKEN_OFF = "[GENERATION_FAILED] the endpoint broke off the reply"

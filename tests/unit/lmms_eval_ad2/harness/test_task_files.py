@@ -28,7 +28,7 @@ def read(
     benchmark = records[0].benchmark
     write_dataset(benchmark, "test", records, image_root=root, source={}, resume=False)
     variant = TaskVariant(benchmark, part, lang, **changes)  # type: ignore[arg-type]
-    return task_data.read("t", benchmark, "test", variant).task
+    return task_data.read("t", benchmark, "test", variant)[0]
 
 
 def ids(task: task_data.LoadedTask) -> list[str]:

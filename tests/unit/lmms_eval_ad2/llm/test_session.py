@@ -48,15 +48,6 @@ def test_cached_replies_are_reused_and_only_accepted_ones_are_stored(tmp_path: P
     assert len(outcomes) == 10
 
 
-def test_a_batch_stops_when_the_endpoint_is_down() -> None:
-    with serve(failures=lambda n, body: "ok" if n < 20 else "500") as server:
-        outcomes = ask(payloads(400), endpoint(server, max_retries=0), progress=False)
-    reasons = [o.reason for o in outcomes.values() if isinstance(o, RequestFailure)]
-    assert len(outcomes) == 400 and len(reasons) == 380
-    assert reasons.count("endpoint_down") > 300
-    assert server.requests < 60
-
-
 def test_single_failures_do_not_stop_the_requests() -> None:
     with serve(failures=["500", "500", "ok"], cycle=True) as server:
         outcomes = ask(payloads(120), endpoint(server, max_retries=0, concurrency=1), progress=False)
@@ -86,12 +77,6 @@ def test_with_a_key_that_was_accepted_before_all_requests_start_at_once() -> Non
         server.behaviour.latency_s = 0.5
         ask(payloads(8), endpoint(server, concurrency=8), progress=False)
     assert server.most_in_flight == 8, "with a new key, four start after the reply to another"
-
-
-def test_refusals_of_all_first_requests_are_an_error() -> None:
-    with serve(failures=["400"], cycle=True) as server, pytest.raises(Ad2Error, match="refused each of the first 8"):
-        ask(payloads(5000), endpoint(server), progress=False)
-    assert server.requests < 24
 
 
 def test_all_requests_succeed_despite_throttling() -> None:

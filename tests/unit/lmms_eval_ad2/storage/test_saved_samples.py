@@ -18,7 +18,7 @@ from lmms_eval_ad2.cli.rescore import rescore_task
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge.backends.lexical import LexicalJudge
 from lmms_eval_ad2.report import samples, unread
-from lmms_eval_ad2.report.page import worst_samples
+from lmms_eval_ad2.report.sample_pictures import cards
 from lmms_eval_ad2.scoring.derived_records import reply_record, rotations
 from lmms_eval_ad2.scoring.merge import merge_shards
 from lmms_eval_ad2.scoring.pipeline import score_task
@@ -100,7 +100,7 @@ def readers(folder: Path, task: str, out: Path) -> Iterator[Callable[[], object]
     yield lambda: merge_shards(out / "merged", [folder], partial=True)
     yield lambda: unread.render(unread.unread(runs))
     yield lambda: samples.render_lost(samples.lost_points(runs, task, 5), ["run"])
-    yield lambda: worst_samples.cards(runs, 4)
+    yield lambda: cards(runs, 4)
     yield lambda: report.with_floors(runs)
     for row in read_samples(folder, task):
         yield lambda row=row: [samples.render_sample(one) for one in samples.find(runs, row["id"], task)]
