@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.identity import code_label
 
 Figures = dict[str, float]
 DIGITS = 4  # significant ones of a stored figure

@@ -48,8 +48,8 @@ from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.scoring.failure_cause import CAUSE_TITLES, CauseSource
 from closedloop_plugin.threats.folder import ThreatFolder
 from lmms_eval_ad2.scoring.metrics.intervals import FRACTION, ClusterJackknife, ConfidenceInterval
-from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.identity import code_label
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))

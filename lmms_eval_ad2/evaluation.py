@@ -21,7 +21,7 @@ from lmms_eval_ad2.storage.training_card import STRICT_ENV
 if TYPE_CHECKING:
     from lmms_eval.api.model import lmms
 
-    from lmms_eval_ad2.harness.models.function import AnswerFunction
+    from lmms_eval_ad2.harness.models.engine_model import AnswerFunction
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def quick_guard(request: pytest.FixtureRequest) -> Iterator[None]:
 def fixed_commit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests of the quick tier start no git: results there are of commit 0."""
     if not any(request.node.get_closest_marker(name) for name in MARKED):
-        monkeypatch.setattr("lmms_eval_ad2.storage.code_state.source_commit", lambda: "0" * 40)
+        monkeypatch.setattr("lmms_eval_ad2.storage.identity.source_commit", lambda: "0" * 40)
 
 
 @pytest.fixture(scope="session")

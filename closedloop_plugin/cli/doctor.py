@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmms_eval_ad2.core.errors import install_command
-from lmms_eval_ad2.core.installation import Finding, imports, version_of
+from lmms_eval_ad2.core.import_probe import Finding, imports, version_of
 
 
 def findings() -> list[Finding]:

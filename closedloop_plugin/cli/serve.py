@@ -95,7 +95,7 @@ def run(options: ServeOptions) -> int:
     from closedloop_plugin.interfaces.serve.batching import RequestBatcher
     from closedloop_plugin.interfaces.serve.http_api import ChatHttpApi, RequestLimits
     from closedloop_plugin.interfaces.serve.server import serve
-    from lmms_eval_ad2.core.served_hosts import allowed_names, is_loopback
+    from lmms_eval_ad2.core.served_connections import allowed_names, is_loopback
     from lmms_eval_ad2.storage.redaction import redacted
 
     options = replace(options, agent=options.agent.strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lmms_eval_ad2.storage.model_arguments import model_label
+from lmms_eval_ad2.storage.local_weights import model_label
 
 
 def driver_name(agent: Mapping[str, Any]) -> str:

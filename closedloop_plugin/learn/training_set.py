@@ -10,7 +10,7 @@ from closedloop_plugin.learn.collection import FOLDER, QUESTIONS, ROUTES
 from closedloop_plugin.learn.contamination import trained_route
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
-from lmms_eval_ad2.data.export.trained_questions import TrainingSetBuilder
+from lmms_eval_ad2.data.export.leaks import TrainingSetBuilder
 from lmms_eval_ad2.data.export.training import check_row_file, set_path
 from lmms_eval_ad2.data.home.record_check import record_fault
 from lmms_eval_ad2.storage.training_card import (

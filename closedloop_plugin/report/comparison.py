@@ -35,7 +35,7 @@ from lmms_eval_ad2.report.table import (
     few,
 )
 from lmms_eval_ad2.scoring.metrics.intervals import METHOD as INTERVAL_METHOD
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 
 SECTION = "compare"
 MOST_RELATIVE = 500.0  # percent; a wider interval of a ratio says only that its denominator is close to 0

@@ -24,8 +24,8 @@ from closedloop_plugin.runner.task import EpisodeTask, EvaluationConditions, epi
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.runner.world_processes import LocalEngine, WorldEngine
 from closedloop_plugin.worlds.base import EpisodeSetup
-from lmms_eval_ad2.storage.code_state import code_identity, code_label
 from lmms_eval_ad2.storage.files import file_sha256
+from lmms_eval_ad2.storage.identity import code_identity, code_label
 
 
 @dataclass(frozen=True)

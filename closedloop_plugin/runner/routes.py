@@ -27,8 +27,8 @@ from closedloop_plugin.scenarios.suites.programs import route_named, sha_of
 from closedloop_plugin.worlds.recipes import WORLDS
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.report.table import few
-from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import file_sha256
+from lmms_eval_ad2.storage.identity import code_label
 
 LONG_M = 500.0  # a route that is longer is seldom driven in the 125 s of bench2advlm
 

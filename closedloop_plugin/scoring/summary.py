@@ -68,7 +68,7 @@ from lmms_eval_ad2.scoring.metrics.intervals import (
     mean_interval,
     mean_of_means_interval,
 )
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 
 
 @dataclass(frozen=True)

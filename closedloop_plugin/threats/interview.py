@@ -24,7 +24,7 @@ from closedloop_plugin.threats.driven.summary import DriverReply
 from closedloop_plugin.threats.spec_parsing import kept, short
 from closedloop_plugin.threats.transcript import InterviewRecord, Stage, StageAnswer, ThreatTranscript
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 from lmms_eval_ad2.storage.image_files import ImageOutsideError, locate, open_image
 from lmms_eval_ad2.storage.shown_image import shown_rgb
 

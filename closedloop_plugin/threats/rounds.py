@@ -25,7 +25,7 @@ from closedloop_plugin.threats.driven.target import PlayedScenario, TargetDrives
 from closedloop_plugin.threats.folder import ThreatFolder, failed_technically
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatAttempt, ThreatTranscript
 from closedloop_plugin.threats.verdicts import read_verdicts
-from lmms_eval_ad2.storage.code_state import code_identity
+from lmms_eval_ad2.storage.identity import code_identity
 
 
 @dataclass(frozen=True, kw_only=True)

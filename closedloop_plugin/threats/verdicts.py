@@ -31,9 +31,8 @@ from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, Threat
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.words import Occluder
 from lmms_eval_ad2.core.errors import DataError
-from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write_json, file_sha256
-from lmms_eval_ad2.storage.identity import read_run
+from lmms_eval_ad2.storage.identity import code_label, read_run
 from lmms_eval_ad2.storage.untrusted_json import load
 
 NEAR_M = 30.0  # largest distance of the centres of ego and actor for a threat

@@ -20,8 +20,8 @@ from lmms_eval_ad2.annotate.record_review import OBJECTS
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import BilingualText, ReasoningStep, Record, VisualPrompt
 from lmms_eval_ad2.data.releases import stream
-from lmms_eval_ad2.data.releases.images import safe_path, size_of
-from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
+from lmms_eval_ad2.data.releases.base import size_of
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow, safe_path
 
 Selection = Literal["largest", "all"]
 LARGEST = 2  # boxes of a category in an image

@@ -37,7 +37,8 @@ from lmms_eval_ad2.llm.client import ChatReply
 from lmms_eval_ad2.llm.model import LanguageModel, json_schema, read_model
 from lmms_eval_ad2.llm.request_body import EncodedJson
 from lmms_eval_ad2.llm.request_body import canonical as canonical_json
-from lmms_eval_ad2.llm.session import EndpointSession, run, together, workers_for
+from lmms_eval_ad2.llm.request_loop import run
+from lmms_eval_ad2.llm.session import EndpointSession, together, workers_for
 from lmms_eval_ad2.llm.untrusted_text import fence, nonce
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.parsing.json_reply import last_dict
@@ -249,7 +250,7 @@ def fill(
             model = read_model(spec, owner="--pre", max_tokens=2048)
             drafter = _Drafter(folder, model, coords)
             first, later = _passes(folder, todo, had, reviewed)
-            run(lambda: drafter.draft([(i, ()) for i in first], report, progress))
+            run(lambda pool: drafter.draft([(i, ()) for i in first], report, progress))
             known = [(i, notes(folder.record(i)) if notes else ()) for i in later]
             stale = [
                 (i, texts)
@@ -257,7 +258,7 @@ def fill(
                 if folder.ids[i] not in had or had[folder.ids[i]].notes != digest(texts)
             ]
             summary.renewed = sum(folder.ids[i] in had for i, _ in stale)
-            run(lambda: drafter.draft(stale, report, progress))
+            run(lambda pool: drafter.draft(stale, report, progress))
     return summary
 
 

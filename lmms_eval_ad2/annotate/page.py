@@ -382,7 +382,7 @@ def serve(
 ) -> None:
     """Serve the page until Ctrl-C or SIGTERM. Raises Ad2Error if the address cannot be used.
 
-    allowed_hosts: further names under which browsers may open the page (served_hosts).
+    allowed_hosts: further names under which browsers may open the page (served_connections).
     """
     page = AnnotationPage(project, reviewer)
     script = f"<script>{page_html.DRAG.read_text('utf-8')}</script>"

@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 
 from lmms_eval_ad2.core.errors import Ad2Error, require
 from lmms_eval_ad2.core.printed import show
-from lmms_eval_ad2.core.served_connections import ServedConnections
-from lmms_eval_ad2.core.served_hosts import host_fault
+from lmms_eval_ad2.core.served_connections import ServedConnections, host_fault
 from lmms_eval_ad2.storage.untrusted_json import NestingScanner
 
 # No requests to other hosts, whatever Gradio's page would load; the page cannot be framed.
@@ -104,7 +103,7 @@ class _Refusal(Exception):
 class PageGuard:
     """An ASGI application that passes requests to `app` if they may come from the page that it serves.
 
-    host: the address that is listened on; further: more names of this server (served_hosts).
+    host: the address that is listened on; further: more names of this server (served_connections).
     """
 
     def __init__(self, app: Callable[..., Awaitable[None]], host: str, further: Sequence[str] = ()) -> None:

@@ -186,7 +186,7 @@ def run_import(options: DataImportOptions) -> int:
     for reason, number in manifest.left_out.items():
         show(f"  left out by design: {number} ({reason})")
     if manifest.bad_rows:
-        from lmms_eval_ad2.data.home.location import split_dir
+        from lmms_eval_ad2.data.home.manifest import split_dir
 
         where = split_dir(manifest.name, manifest.split) / "bad_rows.jsonl"
         show(f"  bad rows skipped: {manifest.bad_rows}, listed in {where}", file=sys.stderr)

@@ -6,8 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.core.import_probe import ImportProbe, ImportReport
-from lmms_eval_ad2.core.installation import Finding, imports, try_import, version_of
+from lmms_eval_ad2.core.import_probe import Finding, ImportProbe, ImportReport, imports, try_import, version_of
 from lmms_eval_ad2.core.options import add_command, option
 
 SHIM_NOTE = (
@@ -95,7 +94,7 @@ def _of_model(options: DoctorOptions) -> list[Finding]:
     """A model's wrapper, the libraries that it needs, and its API key."""
     from lmms_eval_ad2.core.errors import Ad2Error, install_hint
     from lmms_eval_ad2.harness import model_requirements
-    from lmms_eval_ad2.storage.model_arguments import pairs
+    from lmms_eval_ad2.storage.local_weights import pairs
 
     arguments = pairs(options.model_args)
     try:

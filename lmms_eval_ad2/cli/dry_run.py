@@ -80,7 +80,7 @@ def _model(name: str, model_args: str, force_simple: bool) -> str:
     """The model, its arguments without secrets, and what was found of what it needs."""
     from lmms_eval_ad2.harness import model_requirements
     from lmms_eval_ad2.harness.run_identity import redact
-    from lmms_eval_ad2.storage.model_arguments import pairs
+    from lmms_eval_ad2.storage.local_weights import pairs
 
     text = f"{name}, {redacted}" if (redacted := redact(model_args)) else name
     if model_requirements.faults(name, model_args, force_simple):

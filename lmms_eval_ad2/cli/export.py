@@ -13,9 +13,8 @@ from lmms_eval_ad2.core.options import ExclusiveOptions, add_command, option
 from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.data.export.answer_files import WrittenAnswers
-    from lmms_eval_ad2.data.export.drivelm_answers import WrittenDriveLm
-    from lmms_eval_ad2.data.export.splits import ExportTask
+    from lmms_eval_ad2.data.export.answer_files import WrittenAnswers, WrittenDriveLm
+    from lmms_eval_ad2.data.export.leaks import ExportTask
 
 
 SOURCE = ExclusiveOptions(required=True)
@@ -194,7 +193,7 @@ def _lacking(items: str, not_asked: int, failed: int, filled: bool) -> list[str]
 
 def run_drivelm(options: ExportDriveLmOptions) -> int:
     from lmms_eval_ad2.cli.rescore import find_run
-    from lmms_eval_ad2.data.export.drivelm_answers import export_drivelm
+    from lmms_eval_ad2.data.export.answer_files import export_drivelm
 
     names = [name for name in options.tasks.split(",") if name]
     file = export_drivelm(
@@ -249,7 +248,7 @@ def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[
 
 def _open_loop() -> list[ExportTask]:
     """All our tasks on records of the data home, sorted by name."""
-    from lmms_eval_ad2.data.export.splits import ExportTask
+    from lmms_eval_ad2.data.export.leaks import ExportTask
     from lmms_eval_ad2.harness.task_files import catalogue
 
     return [ExportTask(t.name, t.dataset, t.split, t.variant()) for t in catalogue() if t.settings]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from lmms_eval_ad2.core.served_hosts import allowed_names, is_loopback
+from lmms_eval_ad2.core.served_connections import allowed_names, is_loopback
 
 
 def serve_until_stopped(

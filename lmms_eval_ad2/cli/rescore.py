@@ -105,7 +105,7 @@ def _resizing(source: Path, about: dict[str, Any]) -> InputResizing | None:
     """How the model of a run resized images: as recorded; runs of earlier versions name only their arguments."""
     from lmms_eval_ad2.core.coordinates import InputResizing
     from lmms_eval_ad2.harness import model_input
-    from lmms_eval_ad2.storage.model_arguments import pairs
+    from lmms_eval_ad2.storage.local_weights import pairs
 
     recorded = InputResizing.from_json(about.get("model_input"), str(source / "summary.json"))
     if recorded or "model_input" in about:

@@ -27,7 +27,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,7 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.numbers import environment_number
 from lmms_eval_ad2.core.printed import one_line, show
 from lmms_eval_ad2.core.version import __version__
-from lmms_eval_ad2.storage.files import DISK_FULL
-from lmms_eval_ad2.storage.home import home
+from lmms_eval_ad2.storage.files import DISK_FULL, home
 from lmms_eval_ad2.storage.redaction import environment_keys, redacted, without_keys
 
 # SIGTERM as an interrupt, so that a command that is ended from outside cleans up as after Ctrl-C.
@@ -221,20 +220,16 @@ def write_log(text: str) -> Path:
     try:
         folder = home() / "logs"
         folder.mkdir(parents=True, exist_ok=True)
-        _remove_oldest(sorted(folder.glob("*.log")))
+        logs = sorted(folder.glob("*.log"))  # by age
+        for log in logs[: max(0, len(logs) - MOST_LOGS + 1)]:
+            with contextlib.suppress(OSError):
+                log.unlink()
         handle, path = tempfile.mkstemp(".log", name, folder)
     except (OSError, RuntimeError):  # RuntimeError: AD2_HOME begins with the ~ of an unknown user
         handle, path = tempfile.mkstemp(".log", f"ad2-{name}")
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
     return Path(path)
-
-
-def _remove_oldest(logs: Sequence[Path]) -> None:
-    """Remove all but MOST_LOGS - 1 of the logs, which are sorted by age."""
-    for log in logs[: max(0, len(logs) - MOST_LOGS + 1)]:
-        with contextlib.suppress(OSError):
-            log.unlink()
 
 
 def _output_is_closed(exc: BaseException) -> bool:

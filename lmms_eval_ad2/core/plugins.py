@@ -4,7 +4,7 @@
     ad2.run_kinds     RunKind: recognises results; reports on them and compares two of them for `ad2 report`, joins
                       parts of a run for `ad2 merge`
     ad2.task_sources  TaskSource: the data of tasks whose `dataset_path` has its prefix
-    ad2.doctor        function () -> list of installation.Finding: lines of `ad2 doctor`
+    ad2.doctor        function () -> list of import_probe.Finding: lines of `ad2 doctor`
     ad2.demo          function (folder) -> list of str: one part of `ad2 demo`; returns the lines printed at the end
     ad2.agents        function (cameras, profile, seed, ...) -> Agent: a driver, by its name after `--agent`
     ad2.releases      data.releases.BenchmarkRelease: reads the files of a benchmark, for `ad2 data import NAME`

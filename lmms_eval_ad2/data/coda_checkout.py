@@ -171,7 +171,8 @@ def _shot_files(method: ast.FunctionDef, file: Path) -> list[Path]:
     """
     item = method.args.args[-1].arg if method.args.args else "?"
     loaded = dict(_loaded_files(method))
-    found = [_message(n) for n in _in_order(method) if isinstance(n, ast.Call) and _owner(n.func, "append")]
+    nodes = sorted(ast.walk(method), key=lambda n: (getattr(n, "lineno", 0), getattr(n, "col_offset", 0)))
+    found = [_message(n) for n in nodes if isinstance(n, ast.Call) and _owner(n.func, "append")]
     shown = [variable for role, variable in found if role == "assistant"]
     expected = [("system", "system_prompt"), *((r, v) for v in shown for r in ("user", "assistant")), ("user", item)]
     folders = sorted({text for text in _texts(method) if text.endswith("_few_shot") and Path(text).name == text})
@@ -228,10 +229,6 @@ def _temperature(module: ast.Module, file: Path) -> float:
 
 
 # --- parts of a syntax tree ---
-
-
-def _in_order(tree: ast.AST) -> list[ast.AST]:
-    return sorted(ast.walk(tree), key=lambda n: (getattr(n, "lineno", 0), getattr(n, "col_offset", 0)))
 
 
 def _classes(tree: ast.AST) -> list[ast.ClassDef]:

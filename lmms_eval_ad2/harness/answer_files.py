@@ -21,11 +21,10 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import Lang, Record
 from lmms_eval_ad2.data.releases.coda_answers import FILES, CodaAnswerRow, numbers_by_image, read_answers
 from lmms_eval_ad2.harness import task_data
-from lmms_eval_ad2.harness.askable import records_of
 from lmms_eval_ad2.harness.judge_images import with_images
 from lmms_eval_ad2.harness.run_identity import versions
 from lmms_eval_ad2.harness.task_data import LoadedTask
-from lmms_eval_ad2.harness.task_files import TaskFile, catalogue
+from lmms_eval_ad2.harness.task_files import TaskFile, catalogue, records_of
 from lmms_eval_ad2.judge.base import Judge
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.scoring import judge_ratings, pipeline, result_files
@@ -101,8 +100,8 @@ def task_of(part: str, split: str, lang: Lang) -> TaskFile:
 
 
 def _join(path: Path, file: TaskFile) -> JoinedAnswers:
-    read = task_data.read(file.name, file.dataset, file.split, file.variant())
-    numbers = numbers_by_image(records_of(read.table))
+    task, table = task_data.read(file.name, file.dataset, file.split, file.variant())
+    numbers = numbers_by_image(records_of(table))
     counts = AnswerFileCounts(path.name, file.name, file_sha256(path), records=len(numbers))
     rows: dict[int, CodaAnswerRow] = {}
     for row in read_answers(path):
@@ -124,7 +123,7 @@ def _join(path: Path, file: TaskFile) -> JoinedAnswers:
             f"{next(iter(numbers))!r}" + (f" (found {counts.examples[0]!r})" if counts.examples else "")
             + "; give the split of the answers: --split"
         )  # fmt: skip
-    return JoinedAnswers(read.task, counts, rows)
+    return JoinedAnswers(task, counts, rows)
 
 
 def score_answers(

@@ -19,8 +19,7 @@ from typing import Any
 
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.core.printed import show
-from lmms_eval_ad2.harness.failed_replies import NO_TEXT
-from lmms_eval_ad2.harness.refusal_guard import RefusedRequestsError
+from lmms_eval_ad2.harness.wrapper_guard import NO_TEXT, RefusedRequestsError
 
 GenerateFn = Callable[[list[Any]], list[Any]]  # requests -> answers
 SaveFn = Callable[[dict[int, Any]], None]  # answers by request index

@@ -67,7 +67,7 @@ def doc_to_target(doc: Mapping[str, Any]) -> str:
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
     """Return the raw answer with its row: judging.py parses and scores all answers of a task at once.
 
-    `results`: one answer, or with `--repeats` all of them (lost_options.py), for some types of output as a list in it.
+    `results`: one answer, or with `--repeats` all of them (task_data.py), for some types of output as a list in it.
     """
     answers = results[0] if results and isinstance(results[0], list) else results
     texts = [answer if isinstance(answer, str) else str(answer) for answer in answers] or [""]

@@ -27,10 +27,9 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.version import __version__
 from lmms_eval_ad2.harness import batched_generation
 from lmms_eval_ad2.harness.batched_generation import GenerateFn, request_parts
-from lmms_eval_ad2.harness.caught_errors import CaughtErrors
-from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.several_servers import spread_over_servers
 from lmms_eval_ad2.harness.task_data import TASKS
+from lmms_eval_ad2.harness.wrapper_guard import CaughtErrors, RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.image_files import image_sha256
@@ -191,7 +190,8 @@ class _Saver:
     def save(self, answers: Mapping[int, Any]) -> None:
         if self._journal is None:
             return
-        new = [i for i in answers if i not in self._saved and not _padding(self._requests[i])]
+        padding = {i for i in answers if (self._requests[i].metadata or {}).get("__padding_only__")}
+        new = [i for i in answers if i not in self._saved and i not in padding]
         self._saved.update(new)
         self._journal.put([(self._keys[i], _text(_without_keys(answers[i], self.api_keys))) for i in new])
 
@@ -204,10 +204,6 @@ def _keys(lm: Any, requests: list[Any], ours: list[int]) -> dict[int, str]:
         keys[i] = f"{key}:{seen[key]}"
         seen[key] += 1
     return keys
-
-
-def _padding(request: Any) -> bool:
-    return bool((request.metadata or {}).get("__padding_only__"))
 
 
 def _without_keys(answer: Any, api_keys: Sequence[str]) -> Any:

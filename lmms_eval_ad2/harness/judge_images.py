@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.judge.base import Judge, sees_images
-from lmms_eval_ad2.llm.data_url_image import DataUrlImage
+from lmms_eval_ad2.llm.request_body import DataUrlImage
 from lmms_eval_ad2.prompts.task_prompt import PromptSettings, prompt_images
 from lmms_eval_ad2.scoring.sample import ScoredSample
 
@@ -20,11 +19,9 @@ def with_images(
     """The samples; their texts to be rated get a function that loads the images below `root`, if the judge sees any."""
     for sample in samples:
         if sample.pending and sees_images(judge):
-            load = functools.partial(_encoded, sample.record, root, settings)
+            # Raises DataError for an image that is missing or cannot be read.
+            def load(record: Record = sample.record) -> tuple[DataUrlImage, ...]:
+                return tuple(DataUrlImage.of("", image) for image in prompt_images(record, root, settings))
+
             sample.pending = [replace(item, images=load) for item in sample.pending]
         yield sample
-
-
-def _encoded(record: Record, root: Path, settings: PromptSettings) -> tuple[DataUrlImage, ...]:
-    """Raises DataError for an image that is missing or cannot be read."""
-    return tuple(DataUrlImage.of("", image) for image in prompt_images(record, root, settings))

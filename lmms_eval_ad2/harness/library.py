@@ -84,7 +84,7 @@ def model_object(model: Any, name: str | None, batch_size: int) -> Any:
         return model
     if not callable(model):
         raise Ad2Error(f"model: expected a name, a model of lmms-eval or a function, found {type(model).__name__}")
-    from lmms_eval_ad2.harness.models.function import FunctionModel
+    from lmms_eval_ad2.harness.models.engine_model import FunctionModel
 
     return FunctionModel(model, name or str(getattr(model, "__name__", type(model).__name__)), batch_size)
 

@@ -24,8 +24,7 @@ from lmms_eval_ad2.core.errors import Ad2Error, install_all, require
 from lmms_eval_ad2.harness.models import hf_requirements
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown
 from lmms_eval_ad2.harness.wrapper_source import constructor_of, source_of, torch_has_cuda
-from lmms_eval_ad2.storage.local_weights import checkpoint_fault
-from lmms_eval_ad2.storage.model_arguments import pairs
+from lmms_eval_ad2.storage.local_weights import checkpoint_fault, pairs
 from lmms_eval_ad2.storage.redaction import redacted
 
 # Optional imports without which wrappers cannot process images; the others (decord in many files) are for video or

@@ -25,18 +25,15 @@ from lmms_eval_ad2.core.printed import show
 from lmms_eval_ad2.harness import hooks, model_input, run_checks
 from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
-from lmms_eval_ad2.harness.lost_options import check_repeats, take_share
-from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, redact, versions
-from lmms_eval_ad2.harness.task_data import TASKS, task_settings
+from lmms_eval_ad2.harness.run_identity import LibraryArguments, identity, mark_tasks, redact, versions
+from lmms_eval_ad2.harness.task_data import TASKS, check_repeats, take_share, task_settings
 from lmms_eval_ad2.harness.task_files import TaskFile, groups, included, task_files
-from lmms_eval_ad2.harness.training_data import mark_tasks
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.scoring import judge_ratings, result_files
-from lmms_eval_ad2.storage.code_state import UNKNOWN
 from lmms_eval_ad2.storage.files import remove_leftovers
-from lmms_eval_ad2.storage.identity import run_folder
+from lmms_eval_ad2.storage.identity import UNKNOWN, run_folder
+from lmms_eval_ad2.storage.local_weights import model_label
 from lmms_eval_ad2.storage.lock import lock_folder
-from lmms_eval_ad2.storage.model_arguments import model_label
 from lmms_eval_ad2.storage.shards import SHARDS, RunShard, shard_of_environment
 from lmms_eval_ad2.storage.training_card import TrainingCard, cards_of
 
@@ -261,11 +258,9 @@ def _check_requests(tables: Mapping[str, Any]) -> None:
 
 def failed_requests(tables: Mapping[str, Any]) -> tuple[int, int]:
     """(requests that failed or whose images are unreadable, all requests) of the tables of a run."""
-    return sum(map(_failed, tables.values())), sum(table["n"] for table in tables.values())
-
-
-def _failed(table: Mapping[str, Any]) -> int:
-    return sum(n for reason, n in table["reasons"].items() if reason.removeprefix("unscored:") in FAILURES)
+    reasons = [item for table in tables.values() for item in table["reasons"].items()]
+    n_failed = sum(n for reason, n in reasons if reason.removeprefix("unscored:") in FAILURES)
+    return n_failed, sum(table["n"] for table in tables.values())
 
 
 def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -281,7 +276,8 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
             if shard:
                 _check_shard(shard, names, cli)
             if cli is not None and ours:
-                _check_options(cli)
+                for fault in run_checks.option_faults(cli):
+                    raise Ad2Error(fault)
                 _check_before_loading(model, model_args, ours, bool(kwargs.get("force_simple")))
             if ours and isinstance(model, str):
                 _current.cards = cards_of(model_args or "")
@@ -291,7 +287,9 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         except (Exception, KeyboardInterrupt) as exc:
             error = exc
             if isinstance(exc, ImportError) and ours and not _current.ours:  # the model is not loaded yet
-                error = _import_fault(model, exc)
+                remedy = import_remedy(str(exc))
+                hint = f": {remedy}" if remedy else ""
+                error = Ad2Error(f"--model {model} cannot be run, an import fails: {exc}{hint}")
             # Called as a library, or without a task of ours: the caller, or lmms-eval, handles the error.
             if isinstance(cli, LibraryArguments):
                 raise error from exc
@@ -311,12 +309,6 @@ def _own_tasks(names: Iterable[Any], cli: Any = None) -> list[TaskFile]:
     texts = [name for name in names if isinstance(name, str)]  # others are task objects and configurations
     members = [member for name in texts for member in groups().get(name, (name,))]
     return [files[name] for name in members if name in files]
-
-
-def _check_options(cli: Any) -> None:
-    """Raise Ad2Error for an option of lmms-eval that our tasks cannot use."""
-    for fault in run_checks.option_faults(cli):
-        raise Ad2Error(fault)
 
 
 def _name_results(tracker: Any, model: Any, ours: Sequence[TaskFile]) -> None:
@@ -349,12 +341,6 @@ def _check_shard(shard: RunShard, names: Iterable[Any], cli: Any = None) -> None
         if whole := [member for member in members if member not in on_records]:
             drive = "; ad2 drive run has its own --shard" if str(whole[0]).startswith("ad2drive_") else ""
             raise Ad2Error(f"--shard {shard}: {whole[0]} is not a task on records, and would run whole in all{drive}")
-
-
-def _import_fault(model: Any, error: ImportError) -> Ad2Error:
-    """One line for a library of the model, or of lmms-eval, that cannot be imported."""
-    remedy = import_remedy(str(error))
-    return Ad2Error(f"--model {model} cannot be run, an import fails: {error}" + (f": {remedy}" if remedy else ""))
 
 
 def exit_after_error(exc: BaseException) -> None:

@@ -8,6 +8,7 @@ where options of lmms-eval change the prompts, the number of requests is an uppe
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -132,7 +133,7 @@ class RunPlanner:
         self._known = _answers(folder) if folder and host.same_prompts and host.repeats == 1 else {}
         self._maybe_known = bool(folder and not self._known and _answers(folder))
         self._hashes = _BoundedHashes()
-        self._is_file: dict[Path, bool] = {}
+        self._is_file = functools.cache(Path.is_file)
 
     def plan(self, tasks: Sequence[TaskFile]) -> list[TaskPlan]:
         """One plan per task; a task that cannot be read has a `fault`."""
@@ -150,7 +151,7 @@ class RunPlanner:
     def _load(self, plan: TaskPlan) -> LoadedTask | None:
         task = plan.task
         try:
-            loaded = task_data.read(task.name, task.dataset, task.split, task.variant()).task
+            loaded, _ = task_data.read(task.name, task.dataset, task.split, task.variant())
         except Ad2Error as exc:
             plan.fault = str(exc)
             return None
@@ -168,7 +169,7 @@ class RunPlanner:
             record = Record.from_json(task.records[row].as_py())
             plan.read += 1
             for _, name in shown(record, task.variant.views):
-                images[name] = images[name] if name in images else self._there(task.image_root / name)
+                images[name] = images[name] if name in images else self._is_file(task.image_root / name)
             replies = self._replies(plan.task, task, record, row)
             turns = len(record.steps) if task.variant.rounds else 1
             answered += len(replies)
@@ -180,11 +181,6 @@ class RunPlanner:
             plan.certainty = "about "
         elif self._maybe_known or self._hashes.exhausted:
             plan.certainty = "at most "
-
-    def _there(self, path: Path) -> bool:
-        if path not in self._is_file:
-            self._is_file[path] = path.is_file()
-        return self._is_file[path]
 
     def _replies(self, file: TaskFile, task: LoadedTask, record: Record, row: int) -> list[str]:
         """The answers of an earlier run: one, or one per round until the first that is missing."""

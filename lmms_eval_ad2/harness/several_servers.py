@@ -14,8 +14,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmms_eval_ad2.llm.base_urls import split_urls
-from lmms_eval_ad2.llm.server_choice import ModelServer, ServerChoice
+from lmms_eval_ad2.llm.http_address import split_urls
+from lmms_eval_ad2.llm.server_balancer import ModelServer, ServerChoice
 
 _PROBE_TIMEOUT_S = 5.0
 

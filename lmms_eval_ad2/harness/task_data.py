@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import show
-from lmms_eval_ad2.harness.askable import askable, nothing_to_ask, part_table, records_of
-from lmms_eval_ad2.harness.task_files import RECORDS, SAMPLE, variant_of
+from lmms_eval_ad2.harness.task_files import (
+    RECORDS,
+    SAMPLE,
+    askable,
+    nothing_to_ask,
+    part_table,
+    records_of,
+    variant_of,
+)
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.scoring import distractors
 from lmms_eval_ad2.scoring.derived_records import rotations
@@ -60,16 +68,11 @@ def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
     return download
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRows:
-    """The records that a task asks, as a table with one row per question (per rotation, if circular)."""
+def read(task: str, name: str, split: str, variant: TaskVariant) -> tuple[LoadedTask, Any]:
+    """Read the records of a task and enter it in TASKS. Raises Ad2Error if there is nothing to ask.
 
-    task: LoadedTask
-    table: Any
-
-
-def read(task: str, name: str, split: str, variant: TaskVariant) -> TaskRows:
-    """Read the records of a task and enter it in TASKS. Raises Ad2Error if there is nothing to ask."""
+    Also returns the records as a table with one row per question (per rotation, if circular).
+    """
     from lmms_eval_ad2.data.home import open_dataset
 
     if name.startswith(SAMPLE):
@@ -101,7 +104,7 @@ def read(task: str, name: str, split: str, variant: TaskVariant) -> TaskRows:
         "image_root": str(source.image_root),
     }
     TASKS[task] = LoadedTask(task, variant, Path(source.image_root), info, table["record"], question_of)
-    return TaskRows(TASKS[task], table)
+    return TASKS[task], table
 
 
 def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
@@ -109,10 +112,9 @@ def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
     import datasets
     import pyarrow as pa
 
-    rows = read(task, name, split, variant)
-    for note in notes(rows.task):
+    loaded, table = read(task, name, split, variant)
+    for note in notes(loaded):
         show(f"ad2: {task}: {note}")
-    table = rows.table
     table = table.append_column("ad2_task", pa.repeat(task, table.num_rows))
     table = table.append_column("ad2_row", pa.array(range(table.num_rows), pa.int64()))
     return datasets.Dataset(datasets.table.InMemoryTable(table))
@@ -165,3 +167,60 @@ def _rotated(table: Any) -> tuple[Any, list[int]]:
         column = table.schema.get_field_index(name)
         table = table.set_column(column, name, pa.array(values, table.schema.field(name).type))
     return table, rows
+
+
+# Options that lmms-eval 0.7.3 loses on the way to tasks: replies after the first, and `--limit` as a share.
+#
+# `--repeats N`: the filter `take_first` drops all replies to a question but one. `--limit 0.5`: the number of documents
+# of the first task becomes the limit of all later ones.
+
+_ROWS = "_ad2_rows"  # attribute of a task: the number of its documents that are evaluated
+_FILTER = "none"  # lmms-eval's name of the default filter
+
+
+def wrap_filters(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep all replies to a question of ours, as a list."""
+
+    def apply_filters(self: Any) -> Any:
+        result = original(self)
+        if task_settings(self) is not None:
+            for instance in self._instances:
+                if len(instance.resps) > 1:
+                    instance.filtered_resps[_FILTER] = list(instance.resps)
+        return result
+
+    return apply_filters
+
+
+def check_repeats(repeats: int, tasks: Iterable[str]) -> None:
+    """Raise Ad2Error for a circular task asked several times: a rotation is a repetition of its own kind."""
+    circular = [name for name in tasks if repeats > 1 and name in TASKS and TASKS[name].variant.circular]
+    if circular:
+        raise Ad2Error(
+            f"--repeats {repeats}: {circular[0]} asks each question once per rotation of its options, and has no "
+            "figures for several replies to each; leave it out, or omit --repeats"
+        )
+
+
+def take_share(tasks: Iterable[Any], share: float, offset: int) -> None:
+    """Let each task have this share of its documents, rounded up, after `offset`; as run_plan.HostOptions.rows."""
+    from lmms_eval.api.task import ConfigurableTask
+
+    for task in tasks:
+        n = len(task.eval_docs)
+        setattr(task, _ROWS, min(n, offset + math.ceil(n * share)))
+    for name in ("eval_docs", "eval_docs_no_media"):
+        whole = getattr(ConfigurableTask, name)
+        if not isinstance(whole, _FirstDocuments):
+            setattr(ConfigurableTask, name, _FirstDocuments(whole.fget))
+
+
+class _FirstDocuments(property):
+    """The documents of a task, up to the number that `take_share` gave it."""
+
+    def __get__(self, task: Any, owner: type | None = None) -> Any:
+        documents = super().__get__(task, owner)
+        rows = getattr(task, _ROWS, None)
+        if task is None or rows is None:
+            return documents
+        return documents.select(range(rows)) if hasattr(documents, "select") else documents[:rows]

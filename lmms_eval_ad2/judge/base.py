@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lmms_eval_ad2.core.records import Unscored
-from lmms_eval_ad2.llm.data_url_image import DataUrlImage
+from lmms_eval_ad2.llm.request_body import DataUrlImage
 
 LOWEST, HIGHEST = 1.0, 10.0
 

@@ -15,7 +15,7 @@ from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge.agreement import TIE, HumanVotes, JudgedAnswer
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, JudgeRating
 from lmms_eval_ad2.judge.rubrics import RUBRICS
-from lmms_eval_ad2.llm.data_url_image import DataUrlImage
+from lmms_eval_ad2.llm.request_body import DataUrlImage
 from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.image_files import locate, open_image

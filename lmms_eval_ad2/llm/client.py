@@ -21,19 +21,19 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import one_line
-from lmms_eval_ad2.llm.base_urls import split_urls
 from lmms_eval_ad2.llm.completion import (
     DETAIL,
+    FATAL_CODES,
+    FATAL_STATUS,
     ChatReply,
     NoCompletion,
     read_completion,
     read_error,
+    remedy,
 )
-from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
-from lmms_eval_ad2.llm.http_address import HttpAddress
-from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
+from lmms_eval_ad2.llm.http_address import HttpAddress, split_urls
 from lmms_eval_ad2.llm.request_body import encoded
-from lmms_eval_ad2.llm.request_loop import ConnectionPool
+from lmms_eval_ad2.llm.request_loop import ConnectionPool, EndpointGate
 from lmms_eval_ad2.llm.server_balancer import EndpointServer
 from lmms_eval_ad2.storage.redaction import without_keys
 
@@ -53,8 +53,8 @@ _EYEBALLS_S = 0.25  # before the next address of a name is tried, as aiohttp doe
 class EndpointConfig:
     """Addresses and request limits of a model.
 
-    `base_url`: of its servers, as in base_urls.py. `concurrency`, `rpm`: requests in flight, and per minute, at each of
-    them. `max_retries`: repeats of one request.
+    `base_url`: of its servers, as in http_address.py. `concurrency`, `rpm`: requests in flight, and per minute, at each
+    of them. `max_retries`: repeats of one request.
     """
 
     base_url: str

@@ -1,26 +1,33 @@
-"""Requests to one endpoint, one at a time: cached replies first, equal requests once, a bounded number in flight.
+"""Requests to one endpoint: cached replies first, equal requests once, a bounded number in flight.
 
-`batch.ask` is for many requests that are known in advance, `EndpointSession.ask` for requests that depend on earlier
-replies. If as many requests in a row fail as may be in flight, the endpoint counts as down and the remaining ones fail
+`ask` is for many requests that are known in advance, `EndpointSession.ask` for requests that depend on earlier replies.
+Every accepted reply is in the cache before it is used. All calls of `ask` share one connection pool (request_loop.py).
+If as many requests in a row fail as may be in flight, the endpoint counts as down and the remaining ones fail
 at once instead of after hours of time-outs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
+import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
+
+from tqdm import tqdm
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
-from lmms_eval_ad2.llm.endpoint_gate import EndpointGate
-from lmms_eval_ad2.llm.request_loop import ConnectionPool
+from lmms_eval_ad2.llm.request_loop import ConnectionPool, EndpointGate, run
 
-T = TypeVar("T")
+Payloads = Mapping[str, Mapping[str, Any]]
+Outcomes = dict[str, ChatReply | RequestFailure]
+
+_SHOW_EVERY = 16  # items between two updates of the displayed token count
+
+
 Payload = Mapping[str, Any]
 Accept = Callable[[ChatReply], bool]
 
@@ -105,7 +112,8 @@ class EndpointSession:
         """
         if (pending := self._pending.get(key)) is not None:
             self.tally.cached += 1
-            return _shared(await asyncio.shield(pending))
+            outcome = await asyncio.shield(pending)
+            return outcome if isinstance(outcome, RequestFailure) else replace(outcome, cached=True)
         pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
             outcome = await self._find(payload, key, accept)
@@ -195,11 +203,6 @@ class EndpointSession:
         self.down = self.down or RequestFailure("endpoint_down", detail)
 
 
-def _shared(outcome: ChatReply | RequestFailure) -> ChatReply | RequestFailure:
-    """The outcome for a request that waited for an equal one, marked as cached."""
-    return outcome if isinstance(outcome, RequestFailure) else replace(outcome, cached=True)
-
-
 def workers_for(endpoint: EndpointConfig, items: int) -> int:
     """How many items to work on at once: more than may be in flight, since some are being stored or prepared."""
     return min(items, endpoint.in_flight + max(4, endpoint.in_flight // 4))
@@ -216,27 +219,40 @@ async def together(workers: Iterable[Coroutine[Any, Any, None]]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run `main()` to its end, in a new thread if this one already runs an event loop (a notebook)."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(main())
-    else:
-        _run_in_thread(main)
+def ask(
+    payloads: Payloads,
+    endpoint: EndpointConfig,
+    *,
+    cache: ReplyCache | None = None,
+    keep: Callable[[str, ChatReply], bool] = lambda key, reply: True,
+    tally: RequestUsage | None = None,
+    label: str = "",
+    progress: bool = True,
+) -> Outcomes:
+    """A ChatReply or RequestFailure for each key of `payloads`. Replies that `keep` refuses are not cached.
 
+    Callable with or without a running event loop; `keep` is called in another thread. Raises Ad2Error if no request can
+    succeed; replies until then are in the cache and counted in `tally`.
+    """
+    outcomes: Outcomes = dict(cache.get_many(payloads)) if cache else {}
+    tally = tally if tally is not None else RequestUsage()
+    tally.cached += len(outcomes)
+    missing = {key: payload for key, payload in payloads.items() if key not in outcomes}
+    if not missing:
+        return outcomes
+    with tqdm(total=len(payloads), initial=len(outcomes), desc=label, unit="item", disable=not progress) as bar:
+        queue = iter(missing.items())
 
-def _run_in_thread(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    failure: list[BaseException] = []
+        async def work(session: EndpointSession) -> None:
+            for key, payload in queue:
+                outcomes[key] = await session.fetch(payload, key=key, accept=functools.partial(keep, key))
+                if not bar.disable and len(outcomes) % _SHOW_EVERY == 0:
+                    bar.set_postfix(tokens=tally.prompt_tokens + tally.completion_tokens, refresh=False)
+                bar.update()
 
-    def target() -> None:
-        try:
-            asyncio.run(main())
-        except BaseException as exc:  # raised again in the calling thread
-            failure.append(exc)
+        async def work_all(pool: ConnectionPool) -> None:
+            async with EndpointSession(endpoint, cache, tally, pool) as session:
+                await together(work(session) for _ in range(min(endpoint.in_flight, len(missing))))
 
-    thread = threading.Thread(target=target, name="ad2-session")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
+        run(work_all)  # the first Ad2Error of a worker cancels the others and is raised
+    return outcomes

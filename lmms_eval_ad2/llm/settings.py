@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.numbers import is_number, is_whole
-from lmms_eval_ad2.llm.base_urls import checked_urls, split_urls
+from lmms_eval_ad2.llm.http_address import checked_urls, split_urls
 
 if TYPE_CHECKING:  # the client imports asyncio and ssl, which a lexical judge does not need
     from lmms_eval_ad2.llm.client import EndpointConfig

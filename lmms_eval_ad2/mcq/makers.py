@@ -22,7 +22,8 @@ from tqdm import tqdm
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.model import LanguageModel, read_model
-from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together, workers_for
+from lmms_eval_ad2.llm.request_loop import run
+from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, together, workers_for
 from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.mcq import role_prompts
 from lmms_eval_ad2.mcq.base import (
@@ -113,7 +114,7 @@ class LLMMaker:
                 bar.set_postfix(shown | cost, refresh=False)
                 bar.update()
 
-            run(lambda: self._make(iter(questions), finished))
+            run(lambda pool: self._make(iter(questions), finished))
 
     async def _make(self, questions: Iterator[OpenQuestion], done: Callable[[Outcome], None]) -> None:
         cache = ReplyCache(self._cache_path) if self._cache_path else None

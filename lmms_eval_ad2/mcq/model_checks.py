@@ -22,11 +22,11 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.core.records import Answer, Record, Unscored
-from lmms_eval_ad2.llm.batch import ask
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
 from lmms_eval_ad2.llm.model import LanguageModel, json_schema
-from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together, workers_for
+from lmms_eval_ad2.llm.request_loop import run
+from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, ask, together, workers_for
 from lmms_eval_ad2.llm.untrusted_text import fence, neutralise, nonce
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.biases import compare_with_chance, right_place, texts_of
@@ -151,7 +151,7 @@ def rate(
     """
     rater = _Rater(image_root, model, texts or McqPromptTexts.load(), views)
     with tqdm(total=len(records), desc="correctness", unit="question", disable=not progress) as bar:
-        run(lambda: rater.run(records, cache, bar))
+        run(lambda pool: rater.run(records, cache, bar))
     found = rater.found
     rated = {task: [found[r.id].score for r in part if r.id in found] for task, part in by_task(records).items()}
     lowest = sorted((reply.score, name) for name, reply in found.items() if reply.score <= 3)[:20]  # for a person

@@ -16,8 +16,8 @@ from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.mcq.question_plan import QuestionPlan, Stratum
 from lmms_eval_ad2.mcq.sources import SurveyEntry
 from lmms_eval_ad2.mcq.store import Key, QuestionStore, write_lines
-from lmms_eval_ad2.storage.code_state import code_label
 from lmms_eval_ad2.storage.files import atomic_write_json
+from lmms_eval_ad2.storage.identity import code_label
 
 SPLIT = "test"
 SCHEMA = "ad2-mcq-card/1"

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
-from lmms_eval_ad2.llm.data_url_image import DataUrlImage
+from lmms_eval_ad2.llm.request_body import DataUrlImage
 from lmms_eval_ad2.llm.untrusted_text import fence, neutralise, nonce
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
 from lmms_eval_ad2.mcq.question_rows import objects_of, sent_views
-from lmms_eval_ad2.prompts.prompt_table import PromptTable
+from lmms_eval_ad2.prompts.prompt_set import PromptTable
 from lmms_eval_ad2.prompts.views import CAMERAS, Views
 from lmms_eval_ad2.prompts.visual import render
 

@@ -18,9 +18,8 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
 from lmms_eval_ad2.llm.cache import key_of
 from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
-from lmms_eval_ad2.llm.data_url_image import DataUrlImage
 from lmms_eval_ad2.llm.model import LanguageModel, json_schema
-from lmms_eval_ad2.llm.request_body import EncodedJson
+from lmms_eval_ad2.llm.request_body import DataUrlImage, EncodedJson
 from lmms_eval_ad2.llm.session import EndpointSession
 from lmms_eval_ad2.mcq import replies
 from lmms_eval_ad2.mcq.base import (

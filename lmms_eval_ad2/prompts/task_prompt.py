@@ -73,14 +73,11 @@ def can_ask(record: Record, settings: PromptSettings) -> bool:
     if settings.mark in ("native", "none"):
         return True
     try:
-        return any(effective_mark(record, settings.mark, step).kind != "none" for step in _turns(record, settings))
+        # The steps whose marks are drawn, one per turn; (None,) if all is asked in one turn, with the record's mark.
+        turns = range(len(record.steps)) if settings.rounds else (None,)
+        return any(effective_mark(record, settings.mark, step).kind != "none" for step in turns)
     except Ad2Error:  # a box cannot be made from a point
         return False
-
-
-def _turns(record: Record, settings: PromptSettings) -> Sequence[int | None]:
-    """The steps whose marks are drawn, one per turn; (None,) if all is asked in one turn, with the record's mark."""
-    return range(len(record.steps)) if settings.rounds else (None,)
 
 
 def prompt_text(record: Record, settings: PromptSettings, prompts: text.PromptSet | None = None) -> str:

@@ -163,7 +163,8 @@ def _coda(record: Record, lang: Lang, mark: VisualPrompt, prompts: PromptSet) ->
         )
     note = ""  # without a mark, the rectangle is already part of the released image (format llava)
     if mark.coords:
-        note = prompts.fill(f"coda_region_{mark.kind}", lang, **_coords_of(record, mark)) + " "
+        coords = {"coords": _coords(record, mark)} if mark.kind == "text" else {}
+        note = prompts.fill(f"coda_region_{mark.kind}", lang, **coords) + " "
     return prompts.fill("coda_region", lang, mark=note, question=question)
 
 
@@ -182,10 +183,6 @@ def _letters(record: Record, lang: Lang) -> str:
     comma, last = (", ", " or ") if lang == "en" else ("、", "或")
     letters = [o.letter for o in record.options]
     return last.join([comma.join(letters[:-1]), letters[-1]]) if len(letters) > 1 else letters[0]
-
-
-def _coords_of(record: Record, mark: VisualPrompt) -> dict[str, object]:
-    return {"coords": _coords(record, mark)} if mark.kind == "text" else {}
 
 
 def _coords(record: Record, mark: VisualPrompt) -> str:

@@ -15,6 +15,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+# The data home: the folder for imported data and for what all runs of a user share.
+
+
+def home() -> Path:
+    """$AD2_HOME, else $XDG_CACHE_HOME/lmms-eval-ad2, else ~/.cache/lmms-eval-ad2; the folder may not exist yet."""
+    if given := os.environ.get("AD2_HOME"):
+        return Path(given).expanduser().absolute()
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "lmms-eval-ad2"
+
+
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full, over quota, over the file size limit
 _CHUNK = 1 << 20
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lmms_eval_ad2.core.errors import require
 from lmms_eval_ad2.storage.decoder_bounds import MOST_BYTES, MOST_PIXELS, check_header, check_opened
-from lmms_eval_ad2.storage.files import atomic_write, file_sha256, open_regular
-from lmms_eval_ad2.storage.home import home
+from lmms_eval_ad2.storage.files import atomic_write, file_sha256, home, open_regular
 
 if TYPE_CHECKING:
     from PIL.Image import Image

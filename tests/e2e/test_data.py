@@ -99,7 +99,7 @@ def test_an_import_with_a_wrong_image_folder_keeps_the_earlier_one(
 def test_a_wrong_image_folder_is_found_before_the_whole_release_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lmms_eval_ad2.data.home.image_presence.FIRST", 2)
+    monkeypatch.setattr("lmms_eval_ad2.data.home.writer.FIRST", 2)
     rows = [json.dumps({**ROW, "id": f"q{i}"}) for i in range(3)]
     (tmp_path / "rows.jsonl").write_text("\n".join([*rows, "not read"]), encoding="utf-8")
     with pytest.raises(Ad2Error, match="images of none of the first 2 records"):

@@ -12,7 +12,7 @@ import yaml
 from support.closedloop.audits import COMMIT, FileServer, entry, serving, sha256
 
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 
 ROOT = f"/group/project/{COMMIT}"
 ROUTES_PATH = "leaderboard/routes.xml"

@@ -10,7 +10,7 @@ import pytest
 from lmms_eval_ad2 import evaluate
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.data.export.trained_questions import TrainingSetBuilder
+from lmms_eval_ad2.data.export.leaks import TrainingSetBuilder
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.sample import ensure_sample
 from lmms_eval_ad2.storage.training_card import write_card

@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image
 
 from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Record
-from lmms_eval_ad2.data.export.splits import ExportTask
+from lmms_eval_ad2.data.export.leaks import ExportTask
 from lmms_eval_ad2.data.home import open_dataset, write_dataset
 from lmms_eval_ad2.data.home.dataset import Dataset
 from lmms_eval_ad2.scoring.variant import TaskVariant

@@ -40,7 +40,7 @@ JUDGE = {
     "broken_off": "broken_off", "truncated": "truncated_reply", "refusal": "refused", "filtered": "refused",
     "several": "several_ratings", "hang": "timeout",
 }  # fmt: skip
-STOPS_THE_RUN = {"401", "402", "404", "405"}  # of every request, see test_dry_run.py and test_refusal_guard.py
+STOPS_THE_RUN = {"401", "402", "404", "405"}  # of every request, see test_dry_run.py and test_wrapper_guard.py
 RARE = 100  # one in so many failing items gets no reply at all, which takes several time-outs
 LETTERS = "ABCDEF"
 

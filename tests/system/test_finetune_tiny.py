@@ -17,7 +17,7 @@ from support.training_sets import MCQ, TESTED, mcq, store
 
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.export.training import ExportSettings, export
-from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt
+from lmms_eval_ad2.harness.models.engine_model import GenerationSettings, ModelPrompt
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.scoring.variant import TaskVariant

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from support.tiny_families import FAMILIES
 
-from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt
+from lmms_eval_ad2.harness.models.engine_model import GenerationSettings, ModelPrompt
 
 pytestmark = pytest.mark.system
 

@@ -14,7 +14,7 @@ from support.tiny_families import FAMILIES
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness.model_requirements import faults
-from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt
+from lmms_eval_ad2.harness.models.engine_model import GenerationSettings, ModelPrompt
 from lmms_eval_ad2.parsing import failure_reason
 
 pytestmark = pytest.mark.system

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from lmms_eval_ad2.core.errors import Ad2Error, MissingExtra
-from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt, sampling_of
+from lmms_eval_ad2.harness.models.engine_model import GenerationSettings, ModelPrompt, sampling_of
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
 from lmms_eval_ad2.testing.fake_endpoint import serve

@@ -20,7 +20,7 @@ import pytest
 from aiohttp import web_protocol
 from support.tiers import count
 
-from lmms_eval_ad2.llm import batch
+from lmms_eval_ad2.llm import session
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
@@ -53,11 +53,11 @@ def answer(body: dict[str, Any]) -> str:
 def send(url: str, folder: Path, n: int) -> dict[str, Any]:
     """Send `n` requests in batches; returns counts of outcomes, and memory and sockets after each batch."""
     endpoint = EndpointConfig(url, backoff_s=0.001, max_retries=3, concurrency=CONCURRENCY, timeout_s=2.0)
-    cache, tally, outcomes = ReplyCache(folder / "replies.sqlite"), batch.RequestUsage(), Counter[str]()
+    cache, tally, outcomes = ReplyCache(folder / "replies.sqlite"), session.RequestUsage(), Counter[str]()
     resident_mib, sockets = [], []
     for start in range(0, n, n // BATCHES):
         numbers = range(start, start + n // BATCHES)
-        found = batch.ask({str(k): question(k) for k in numbers}, endpoint, cache=cache, tally=tally, progress=False)
+        found = session.ask({str(k): question(k) for k in numbers}, endpoint, cache=cache, tally=tally, progress=False)
         assert set(map(int, found)) == set(numbers), "one outcome for each"
         outcomes.update(category(key, outcome) for key, outcome in found.items())
         resident_mib.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20)

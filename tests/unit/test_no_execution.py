@@ -34,9 +34,8 @@ STARTS_PROGRAMS = {
     "closedloop_plugin/runner/world_processes.py",  # world processes
     "lmms_eval_ad2/cli/demo.py",
     "lmms_eval_ad2/core/import_probe.py",  # this interpreter
-    "lmms_eval_ad2/core/installation.py",
     "lmms_eval_ad2/scoring/metrics/caption/java.py",  # texts are passed on its standard input
-    "lmms_eval_ad2/storage/code_state.py",  # git
+    "lmms_eval_ad2/storage/identity.py",  # git
 }
 # Files that import a module whose name is not a constant: from the user's arguments, or from a table of ours.
 IMPORTS_BY_NAME = {

@@ -14,7 +14,7 @@ from lmms_eval_ad2.core.printed import show
 
 if TYPE_CHECKING:
     from closedloop_plugin.learn.contamination import RouteContamination
-    from lmms_eval_ad2.data.export.trained_questions import TrainedShare
+    from lmms_eval_ad2.data.export.leaks import TrainedShare
     from lmms_eval_ad2.storage.training_card import TrainingCard
 
 
@@ -75,8 +75,7 @@ def _routes(card: TrainingCard, name: str, maps: str) -> RouteContamination:
 
 def _questions(card: TrainingCard, name: str) -> list[TrainedShare]:
     """The comparison with each dataset that `name` selects; empty if it is no task, group or dataset."""
-    from lmms_eval_ad2.data.export.leaks import TrainedQuestions
-    from lmms_eval_ad2.data.export.trained_questions import trained_share
+    from lmms_eval_ad2.data.export.leaks import TrainedQuestions, trained_share
     from lmms_eval_ad2.data.home.dataset import load_dataset
 
     wanted = _datasets(name)
@@ -90,7 +89,7 @@ def _questions(card: TrainingCard, name: str) -> list[TrainedShare]:
 
 def _datasets(name: str) -> dict[tuple[str, str], list[str] | None]:
     """(dataset, split) -> parts that are asked, None: all of them."""
-    from lmms_eval_ad2.data.export.splits import is_training
+    from lmms_eval_ad2.data.export.leaks import is_training
     from lmms_eval_ad2.data.home import list_datasets
     from lmms_eval_ad2.harness.task_files import groups, task_files
 

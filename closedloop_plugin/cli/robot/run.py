@@ -156,7 +156,7 @@ def _plan(
     from closedloop_plugin.robots.course.runner import CoursePlan, segments_of
     from closedloop_plugin.robots.sandbox.scene import FOOTPRINTS
     from closedloop_plugin.robots.sandbox.track import sandbox
-    from lmms_eval_ad2.storage.code_state import code_label
+    from lmms_eval_ad2.storage.identity import code_label
 
     agent, interpreter, rules = driver
     track = sandbox()
@@ -185,7 +185,7 @@ def _about(robot: RobotConfig) -> dict[str, Any]:
 
 def _known_identity(options: RobotRunOptions, robot: RobotConfig) -> dict[str, Any]:
     """The part of the run's identity that is known before a model is loaded."""
-    from lmms_eval_ad2.storage.code_state import code_identity
+    from lmms_eval_ad2.storage.identity import code_identity
 
     found = identity_of(options, {"robot": _about(robot)}) | code_identity()
     return {key: value for key, value in found.items() if key not in ("agent", "interpreter")}

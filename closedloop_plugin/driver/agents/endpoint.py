@@ -15,10 +15,10 @@ from closedloop_plugin.core.image_encoding import JPEG_QUALITY, ImageEncoding
 from closedloop_plugin.core.state import EpisodeFault
 from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.llm import batch
-from lmms_eval_ad2.llm.base_urls import checked_urls
+from lmms_eval_ad2.llm import session
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.http_address import checked_urls
 from lmms_eval_ad2.llm.settings import OPENAI_URL, key_for
 
 MAX_TOKENS = 256
@@ -35,7 +35,7 @@ class EndpointModel:
     def __init__(self, options: Mapping[str, Any], *, cache: Path | None = None, seed: int = 0) -> None:
         self.options = dict(options)
         self.name = f"endpoint:{options['model']}"
-        self.tally = batch.RequestUsage()
+        self.tally = session.RequestUsage()
         self._seed = int(options.get("seed", seed))
         self._temperature = float(options.get("temperature", 0.0))
         self._limit_key = endpoint_choice(options, "max_tokens_key", ("max_tokens", "max_completion_tokens"))
@@ -79,7 +79,7 @@ class EndpointModel:
         payloads = [self._payload(q, [urls[id(image)] for image in q.images]) for q in questions]
         keys = [self._key(q, p) for q, p in zip(questions, payloads, strict=True)]
         start = time.monotonic()
-        outcomes = batch.ask(
+        outcomes = session.ask(
             dict(zip(keys, payloads, strict=True)), self.endpoint, cache=self._cache, tally=self.tally,
             keep=lambda key, reply: reply.finish_reason != "content_filter", progress=False,
         )  # fmt: skip

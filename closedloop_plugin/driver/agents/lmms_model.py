@@ -21,11 +21,10 @@ from PIL import Image
 from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.core.errors import Ad2Error, require
 from lmms_eval_ad2.core.numbers import is_number
-from lmms_eval_ad2.harness.caught_errors import CaughtErrors
 from lmms_eval_ad2.harness.library import model_object
 from lmms_eval_ad2.harness.model_requirements import argument_fault, faults, find_wrapper, path_fault
-from lmms_eval_ad2.harness.refusal_guard import RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.harness.several_servers import spread_over_servers
+from lmms_eval_ad2.harness.wrapper_guard import CaughtErrors, RefusalGuard, RefusedRequestsError
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.local_weights import local_weights
 from lmms_eval_ad2.storage.redaction import environment_keys, redacted, without_keys

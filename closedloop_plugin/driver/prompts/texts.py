@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from lmms_eval_ad2.prompts.prompt_table import PromptTable
+from lmms_eval_ad2.prompts.prompt_set import PromptTable
 
 # Keys of <book>.yaml -> (required placeholders, optional placeholders).
 SLOTS: Mapping[str, tuple[str, str]] = {

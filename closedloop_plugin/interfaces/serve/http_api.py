@@ -21,8 +21,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from closedloop_plugin.interfaces.serve.batching import ChatService, RequestBatcher, ServiceReply, ServiceRequest
 from closedloop_plugin.interfaces.serve.requests import ApiError, ChatCompletionRequest, read_chat
 from closedloop_plugin.interfaces.serve.services import DriverService
-from lmms_eval_ad2.core.served_connections import ServedConnections
-from lmms_eval_ad2.core.served_hosts import host_fault
+from lmms_eval_ad2.core.served_connections import ServedConnections, host_fault
 
 # A client that leaves, or sends no HTTP.
 CLIENT_FAULTS = (ConnectionError, web.RequestPayloadError, HttpProcessingError)
@@ -82,7 +81,7 @@ class ChatHttpApi:
         return list(self._services)
 
     def application(self, host: str = "127.0.0.1") -> web.Application:
-        """`host`: the address that is listened on; requests with other Host headers are refused (served_hosts)."""
+        """`host`: the address that is listened on; other Host headers are refused (served_connections)."""
         self._host = host
         app = web.Application(client_max_size=self.limits.body_bytes, middlewares=[self._guard])
         app.router.add_get("/health", self._health)

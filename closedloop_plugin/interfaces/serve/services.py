@@ -32,7 +32,7 @@ from closedloop_plugin.interfaces.serve.requests import (
     pictures,
     wrong,
 )
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 
 PROTOCOL = 1
 FAR = 100_000.0  # m, m/s: bound of the numbers in a request

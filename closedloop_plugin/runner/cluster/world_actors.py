@@ -36,7 +36,7 @@ from closedloop_plugin.runner.cluster.connection import (
 from closedloop_plugin.runner.worker import WorkerConfig, serve
 from closedloop_plugin.runner.world_processes import ProcessDeath, last_line
 from lmms_eval_ad2.core.errors import require
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 
 PACKAGE = str(Path(lmms_eval_ad2.__file__).resolve().parent)  # the code of this process
 DEATH_S = 5.0  # until Ray reports why an actor died

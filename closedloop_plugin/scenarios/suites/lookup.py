@@ -173,7 +173,7 @@ def named_after(file: Path) -> str:
 
 
 def data_home() -> Path:
-    """HOME, by the same rule as lmms_eval_ad2.data.home.location, which this package may not import."""
+    """HOME, by the same rule as lmms_eval_ad2.data.home.manifest, which this package may not import."""
     cache = os.environ.get("XDG_CACHE_HOME")
     given = os.environ.get("AD2_HOME") or (Path(cache) if cache else Path.home() / ".cache") / "lmms-eval-ad2"
     return Path(given).expanduser().absolute()

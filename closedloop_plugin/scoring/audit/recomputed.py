@@ -38,7 +38,7 @@ from closedloop_plugin.scoring.official_record import OfficialRecord
 from closedloop_plugin.scoring.summary import summarise
 from lmms_eval_ad2.core.numbers import is_bounded
 from lmms_eval_ad2.scoring.metrics.intervals import METHOD, Floats
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 from lmms_eval_ad2.storage.untrusted_json import load
 
 PROFILE = "bench2drive"

@@ -22,7 +22,7 @@ from closedloop_plugin.threats.gallery.scenarios import GalleryScenario, Scenari
 from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import ThreatAttempt, ThreatTranscript
 from lmms_eval_ad2.report.page.html_page import HtmlPage, visible
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 from lmms_eval_ad2.storage.image_files import ImageOutsideError, locate, open_image
 from lmms_eval_ad2.storage.shown_image import shown_rgb
 

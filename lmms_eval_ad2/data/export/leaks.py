@@ -14,19 +14,162 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from tqdm import tqdm
 
+from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.printed import one_line
 from lmms_eval_ad2.core.records import Record
-from lmms_eval_ad2.data.export.splits import is_evaluation
-from lmms_eval_ad2.data.home import DatasetManifest
+from lmms_eval_ad2.data.home import Dataset, DatasetManifest, list_datasets
 from lmms_eval_ad2.data.home.dataset import load_dataset
+from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.storage.files import file_sha256
 from lmms_eval_ad2.storage.image_files import locate
-from lmms_eval_ad2.storage.training_card import TrainingSet
+from lmms_eval_ad2.storage.training_card import TrainedRoute, TrainingSet, trained_text
+
+# The questions of training data as a TrainingSet, and the comparison of an evaluated split with such sets.
+
+EXAMPLES = 3  # of each kind
+
+
+class TrainingSetBuilder:
+    """Collects the questions, images and scenes of training data, each once, in order."""
+
+    def __init__(self) -> None:
+        self._questions: dict[str, None] = {}
+        self._scenes: dict[str, None] = {}
+        self._texts: dict[str, None] = {}
+        self._images: dict[str, None] = {}
+        self._image_names: dict[str, None] = {}
+        self._seen: set[Path] = set()
+
+    def add(self, record: Record, image_root: Path) -> None:
+        self._questions |= dict.fromkeys(item_names(record))
+        self._texts[text_key(record).hex()] = None
+        if scene := scene_name(record):
+            self._scenes[scene] = None
+        for name in record.images:
+            self.add_image(image_root, name)
+
+    def add_image(self, root: Path, name: str) -> None:
+        """Add an image by its content, and by its name if that is unique; a missing one only by its name."""
+        path = root / name
+        if path in self._seen:
+            return
+        self._seen.add(path)
+        if unique_name(name):
+            self._image_names[path.name] = None
+        try:
+            self._images[content_key(locate(root, name))] = None
+        except OSError:
+            return
+
+    def build(self, name: str, routes: Iterable[TrainedRoute] = ()) -> TrainingSet:
+        return TrainingSet(
+            name=name,
+            routes=tuple(routes),
+            scenes=tuple(self._scenes),
+            questions=tuple(self._questions),
+            texts=tuple(self._texts),
+            images=tuple(self._images),
+            image_names=tuple(self._image_names),
+        )
+
+
+@dataclass(slots=True)
+class TrainedShare:
+    """How many of the evaluated questions have evidence in training sets: numbers by kind, and examples of each."""
+
+    what: str  # the evaluated data: NAME/SPLIT
+    n: int
+    kinds: Counter[str] = field(default_factory=Counter)
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def leaking(self) -> int:
+        return self.kinds.total()
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the metadata of a result."""
+        return {"data": self.what, "questions": self.n, "kinds": dict(sorted(self.kinds.items()))}
+
+    def text(self) -> str:
+        return trained_text(self.kinds, self.n, f"questions of {self.what}")
+
+
+def trained_share(dataset: Dataset, trained: TrainedQuestions, parts: Sequence[str] | None = None) -> TrainedShare:
+    """Compare the records of a dataset with training sets. `parts`: only records of these parts (Record.task)."""
+    records = (record for record in dataset.records() if parts is None or record.task in parts)
+    return compared(f"{dataset.name}/{dataset.split}", records, dataset.image_root, trained)
+
+
+def compared(what: str, records: Iterable[Record], image_root: Path, trained: TrainedQuestions) -> TrainedShare:
+    """As `trained_share`, for any records."""
+    share = TrainedShare(what, 0)
+    for record in records:
+        share.n += 1
+        if leak := trained.leak(record, image_root):
+            share.kinds[leak.kind] += 1
+            if share.kinds[leak.kind] <= EXAMPLES:
+                shown = f" ({leak.what})" if leak.what else ""
+                share.examples.append(one_line(f"{leak.kind}: {record.id} is in {leak.held} as {leak.held_id}{shown}"))
+    return share
+
+
+# Tasks to export, and the distinction between training and evaluation splits.
+
+TRAIN = "train"
+# Names of evaluation splits in the releases and in common use.
+EVALUATION = frozenset(("test", "val", "valid", "validation", "dev", "devel", "mini", "eval", "evaluation", "minival"))
+
+
+@dataclass(frozen=True, slots=True)
+class ExportTask:
+    """A task as in its YAML file. `dataset`: name in the data home; `tested`: the split that the task evaluates."""
+
+    name: str
+    dataset: str
+    tested: str
+    variant: TaskVariant
+
+
+def is_training(split: str) -> bool:
+    """True for train, train_front, train-2, ...; False for train_val."""
+    return _words(split)[0] == TRAIN and not is_evaluation(split)
+
+
+def is_evaluation(split: str) -> bool:
+    """True for test, val, val_q_only, ...
+
+    A split of any other name (`spring`) can be exported; otherwise the leak check treats it as held out.
+    """
+    return bool(EVALUATION.intersection(_words(split)))
+
+
+def _words(split: str) -> list[str]:
+    return re.split(r"[_.-]", split.lower())
+
+
+def refuse_evaluation(tasks: Sequence[ExportTask], split: str, tested: Mapping[str, Collection[str]]) -> None:
+    """Raise Ad2Error if `split` has the name of an evaluation split, or if a task evaluates on it (`tested`)."""
+    for task in tasks:
+        if is_evaluation(split) or split in tested.get(task.dataset, ()):
+            raise Ad2Error(
+                f"--split {split}: {task.dataset} is evaluated on this split; training files are made of training "
+                f"splits only: ad2 data import {task.dataset} SOURCE --split train, then --split train"
+            )
+
+
+def held_out(exported: Collection[Dataset]) -> list[DatasetManifest]:
+    """Every imported split that is neither a training split nor among the exported ones."""
+    exporting = {(d.name, d.split) for d in exported}
+    return [m for m in list_datasets() if not is_training(m.split) and (m.name, m.split) not in exporting]
+
 
 SCENE = "same_scene"
 _HEX = re.compile(r"(?:[0-9a-f]{2}){1,64}")

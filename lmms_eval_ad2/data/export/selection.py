@@ -12,8 +12,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from lmms_eval_ad2.core.records import Record
-from lmms_eval_ad2.data.export.leaks import SCENE, EvaluationLeak, HeldOutIndex
-from lmms_eval_ad2.data.export.splits import ExportTask
+from lmms_eval_ad2.data.export.leaks import SCENE, EvaluationLeak, ExportTask, HeldOutIndex
 from lmms_eval_ad2.data.home import Dataset
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.scoring.reference_answers import reference

@@ -30,10 +30,15 @@ from lmms_eval_ad2.core.coordinates import HINT
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.core.version import __version__
-from lmms_eval_ad2.data.export.leaks import SCENE, HeldOutIndex
+from lmms_eval_ad2.data.export.leaks import (
+    SCENE,
+    ExportTask,
+    HeldOutIndex,
+    TrainingSetBuilder,
+    held_out,
+    refuse_evaluation,
+)
 from lmms_eval_ad2.data.export.selection import LeakReport, QuestionSelection, check, choose
-from lmms_eval_ad2.data.export.splits import ExportTask, held_out, refuse_evaluation
-from lmms_eval_ad2.data.export.trained_questions import TrainingSetBuilder
 from lmms_eval_ad2.data.home import Dataset, open_dataset
 from lmms_eval_ad2.prompts import task_prompt, visual
 from lmms_eval_ad2.prompts.marks import own_mark

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from lmms_eval_ad2.data.home.dataset import Dataset, list_datasets, open_dataset, relocate
 from lmms_eval_ad2.data.home.importing import import_release
-from lmms_eval_ad2.data.home.location import home
-from lmms_eval_ad2.data.home.manifest import DatasetManifest
+from lmms_eval_ad2.data.home.manifest import DatasetManifest, home
 from lmms_eval_ad2.data.home.verify import DatasetVerification, verify
 from lmms_eval_ad2.data.home.writer import write_dataset
 

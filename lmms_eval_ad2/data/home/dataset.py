@@ -11,9 +11,8 @@ from pathlib import Path
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import Record
-from lmms_eval_ad2.data.home.location import home as default_home
-from lmms_eval_ad2.data.home.location import split_dir
-from lmms_eval_ad2.data.home.manifest import DatasetManifest
+from lmms_eval_ad2.data.home.manifest import DatasetManifest, split_dir
+from lmms_eval_ad2.data.home.manifest import home as default_home
 from lmms_eval_ad2.data.home.parts import read_records
 from lmms_eval_ad2.data.releases import RELEASES, parquet
 

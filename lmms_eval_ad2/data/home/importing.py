@@ -9,10 +9,8 @@ from typing import Any
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.home.dataset import load_dataset
-from lmms_eval_ad2.data.home.image_presence import ImagePresence
-from lmms_eval_ad2.data.home.location import extracted_dir, split_dir
-from lmms_eval_ad2.data.home.manifest import DatasetManifest
-from lmms_eval_ad2.data.home.writer import finished, import_key, remove_traces, write_dataset
+from lmms_eval_ad2.data.home.manifest import DatasetManifest, extracted_dir, split_dir
+from lmms_eval_ad2.data.home.writer import ImagePresence, finished, import_key, remove_traces, write_dataset
 from lmms_eval_ad2.data.releases import find_release
 from lmms_eval_ad2.storage.files import file_sha256
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.data.home.dataset import list_datasets
-from lmms_eval_ad2.data.home.location import extracted_dir, split_dir
-from lmms_eval_ad2.data.home.location import home as default_home
-from lmms_eval_ad2.data.home.manifest import DatasetManifest
+from lmms_eval_ad2.data.home.manifest import DatasetManifest, extracted_dir, split_dir
+from lmms_eval_ad2.data.home.manifest import home as default_home
 from lmms_eval_ad2.storage.lock import lock_in_turn
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home.dataset import Dataset, load_dataset
 from lmms_eval_ad2.data.home.parts import RecordTally, read_part
 from lmms_eval_ad2.data.home.record_check import record_fault
-from lmms_eval_ad2.data.releases.images import image_fault
+from lmms_eval_ad2.data.releases.base import image_fault
 from lmms_eval_ad2.storage.files import file_sha256
 
 SHOWN = 50  # problems listed; the others are only counted
@@ -100,10 +100,7 @@ class _Check:
         if fault := record_fault(record):
             yield f"{label}: field '{fault[0]}': expected {fault[1]}, found {fault[2]!r}"
         elif self.images and self.dataset.image_root.is_dir():
-            yield from self._check_images(record, label)
-
-    def _check_images(self, record: Record, label: str) -> Iterator[str]:
-        for path in record.images:
-            self.seen_images.add(path)
-            if problem := self._fault(self.dataset.image_root, path, record.image_size):
-                yield f"{label}: image {path}: {problem}"
+            for path in record.images:
+                self.seen_images.add(path)
+                if problem := self._fault(self.dataset.image_root, path, record.image_size):
+                    yield f"{label}: image {path}: {problem}"

@@ -26,16 +26,64 @@ from tqdm import tqdm
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.core.version import __version__
-from lmms_eval_ad2.data.home.image_presence import ImagePresence, MissingImagesError
-from lmms_eval_ad2.data.home.location import split_dir
-from lmms_eval_ad2.data.home.manifest import DatasetManifest, DatasetPart
+from lmms_eval_ad2.data.home.manifest import DatasetManifest, DatasetPart, split_dir
 from lmms_eval_ad2.data.home.parts import PART_CHARACTERS, PART_SIZE, PartRow, RecordTally, read_part, write_part
 from lmms_eval_ad2.data.home.record_check import LONGEST_NAME, LONGEST_RECORD, record_fault
-from lmms_eval_ad2.data.releases.base import BadRow, Item, OmittedRow
-from lmms_eval_ad2.data.releases.images import image_fault
+from lmms_eval_ad2.data.releases.base import BadRow, Item, OmittedRow, image_fault
 from lmms_eval_ad2.storage.files import atomic_write, file_sha256, remove_leftovers
 from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.lock import lock_in_turn
+
+# Whether the images of a release are in its image folder, counted while the records are imported.
+
+FIRST = 500  # records: if none of them has its images, the folder is wrong, and the rest is not read
+LEAST = 0.5  # share of records with all their images, below which an import is refused
+_EXAMPLES = 2
+
+
+class MissingImagesError(Ad2Error):
+    """The image folder has none or few of the release's images."""
+
+
+class ImagePresence:
+    """Counts the records of a dataset that have all their images in `root`. `required`: few are an error."""
+
+    def __init__(self, root: Path, name: str, split: str, *, required: bool) -> None:
+        self.root, self.name, self.label, self.required = root, name, f"{name} ({split})", required
+        self.records = self.complete = 0
+        self.examples: dict[str, None] = {}
+        self._is_file = lru_cache(maxsize=8192)(lambda path: (root / path).is_file())
+
+    def add(self, record: Record) -> None:
+        """Count one record; raises MissingImagesError if `required` and the first ones have no images at all."""
+        missing = [path for path in record.images if not self._is_file(path)]
+        self.records += 1
+        self.complete += not missing
+        for path in missing:
+            if len(self.examples) < _EXAMPLES:
+                self.examples[path] = None
+        if self.required and self.records == FIRST and not self.complete:
+            raise self._error(f"the images of none of the first {FIRST} records are")
+
+    def check(self) -> None:
+        """Raise MissingImagesError if `required` and few images are there; else warn of missing ones."""
+        if self.complete == self.records:
+            return
+        found = f"the images of {self.complete} of {self.records} records are"
+        if self.required and self.complete < LEAST * self.records:
+            raise self._error(found)
+        log.warning(
+            "%s: %s in %s; missing, e.g. %s. If the images are elsewhere: ad2 data relocate %s --images DIR",
+            self.label, found, self.root, ", ".join(self.examples), self.name,
+        )  # fmt: skip
+
+    def _error(self, found: str) -> MissingImagesError:
+        return MissingImagesError(
+            f"{self.label}: {found} in {self.root}; missing, e.g. {', '.join(self.examples)}. Give the folder that "
+            "these paths are relative to: --images DIR, or import an incomplete release with --partial. Nothing was "
+            "imported; an earlier import is unchanged"
+        )
+
 
 log = logging.getLogger(__name__)
 _BUSY = "%s is being imported by another process: waiting for it"
@@ -77,7 +125,9 @@ class StagedImport:
         self._stream, self._expected_stream = hashlib.sha256(), ""
         self._image_fault = lru_cache(maxsize=8192)(image_fault)
         if not (resume and self._resume()):
-            self._start()
+            if self.folder.exists():
+                shutil.rmtree(self.folder)
+            self.folder.mkdir(parents=True)
         self._bad_file = (folder / "bad_rows.jsonl").open("ab")
 
     def __enter__(self) -> StagedImport:
@@ -163,11 +213,6 @@ class StagedImport:
         with atomic_write(self.folder / "progress.json") as handle:
             handle.write(json.dumps(progress))
 
-    def _start(self) -> None:
-        if self.folder.exists():
-            shutil.rmtree(self.folder)
-        self.folder.mkdir(parents=True)
-
     def _resume(self) -> bool:
         """Resume from progress.json if it belongs to this import and its parts are intact."""
         path = self.folder / "progress.json"
@@ -182,16 +227,13 @@ class StagedImport:
         if progress["key"] != self.key:
             log.warning("%s: an interrupted import had another source or other arguments: starting again", self.label)
             return False
-        if not all(self._intact(part) for part in parts):
+        files = [(self.folder / part.file, part.sha256) for part in parts]
+        if not all(file.is_file() and file_sha256(file) == sha256 for file, sha256 in files):
             log.warning("%s: a part of the interrupted import is damaged: starting again", self.label)
             return False
         self._restore(progress, parts)
         log.warning("%s: continuing after %d records of an interrupted import", self.label, self.tally.n)
         return True
-
-    def _intact(self, part: DatasetPart) -> bool:
-        path = self.folder / part.file
-        return path.is_file() and file_sha256(path) == part.sha256
 
     def _restore(self, progress: dict[str, Any], parts: list[DatasetPart]) -> None:
         for part in parts:

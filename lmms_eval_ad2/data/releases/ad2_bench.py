@@ -89,20 +89,17 @@ def records_of(row: UntrustedRow) -> list[Record]:
         subtask=row.string("subtask"), form=form, images=images, question=row.text("question"), answer=answer,
         letter=letter, options=_with_kinds(options, letter), mark=_mark(row, row) or VisualPrompt(),
         image_size=row.size("image_size"), subtask_id=row.integer("subtask_id"), cluster=images[0], scene=_scene(row),
-        meta=_meta(row),
+        meta=dict(meta.data) if (meta := row.inner("meta")) else {},
     )  # fmt: skip
     if not steps:
         return [record]
     name = record.id if form == "chain" else f"{record.id}#cot"
+    # The final answer of a chain: the reference as text, or the canonical text of a typed answer.
+    final = next((o.text for o in record.options if o.letter == record.letter), record.answer)
     chain = dataclasses.replace(
-        record, id=name, task="cot", form="chain", steps=steps, answer=_free_text(record), options=(), letter=""
+        record, id=name, task="cot", form="chain", steps=steps, answer=final, options=(), letter=""
     )
     return [chain] if form == "chain" else [record, chain]
-
-
-def _free_text(record: Record) -> BilingualText:
-    """The final answer of a chain: the reference as text, or the canonical text of a typed answer."""
-    return next((o.text for o in record.options if o.letter == record.letter), record.answer)
 
 
 def _step(row: UntrustedRow, inner: UntrustedRow, number: int) -> ReasoningStep:
@@ -238,11 +235,6 @@ def _scene(row: UntrustedRow) -> dict[str, Any]:
         "severity": scene.choice("severity", SEVERITIES, ""),
         "tags": list(scene.strings("tags")),
     }
-
-
-def _meta(row: UntrustedRow) -> dict[str, Any]:
-    meta = row.inner("meta")
-    return dict(meta.data) if meta else {}
 
 
 RELEASE = BenchmarkRelease(

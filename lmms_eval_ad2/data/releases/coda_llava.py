@@ -18,8 +18,7 @@ from typing import Any
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import BilingualText, Lang, Record
 from lmms_eval_ad2.data.releases import parquet
-from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existing
-from lmms_eval_ad2.data.releases.images import read_bytes
+from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existing, read_bytes
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 

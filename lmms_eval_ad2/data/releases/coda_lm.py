@@ -14,8 +14,7 @@ from typing import Any
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import BilingualText, Record, VisualPrompt
 from lmms_eval_ad2.data.releases import coda_llava, stream
-from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing
-from lmms_eval_ad2.data.releases.images import size_of, size_text
+from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing, size_of, size_text
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 
 # Time of day and weather of CODA's images, from the COCO file of its annotations (CODA-LM section 3.1).

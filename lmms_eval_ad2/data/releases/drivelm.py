@@ -16,15 +16,18 @@ from lmms_eval_ad2.core.records import AnswerOption, BilingualText, Form, Record
 from lmms_eval_ad2.data.drivelm_text import read_options, read_tags
 from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.base import (
+    CAMERAS,
+    SIZE,
     BadRow,
     BenchmarkRelease,
     Item,
     OmittedRow,
     OpenedRelease,
+    camera_path,
     existing,
     image_folder,
+    six_cameras,
 )
-from lmms_eval_ad2.data.releases.nuscenes import CAMERAS, SIZE, camera_path, six_cameras
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 
 SCHEMA = """\

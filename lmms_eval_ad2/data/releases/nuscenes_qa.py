@@ -10,8 +10,17 @@ from typing import Any
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import BilingualText, Form, Record
 from lmms_eval_ad2.data.releases import stream
-from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing, image_folder
-from lmms_eval_ad2.data.releases.nuscenes import CAMERAS, SIZE, six_cameras
+from lmms_eval_ad2.data.releases.base import (
+    CAMERAS,
+    SIZE,
+    BadRow,
+    BenchmarkRelease,
+    Item,
+    OpenedRelease,
+    existing,
+    image_folder,
+    six_cameras,
+)
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 
 SCHEMA = """\

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.core.numbers import is_number, is_whole
 from lmms_eval_ad2.core.records import LANGS, BilingualText
-from lmms_eval_ad2.data.releases.images import safe_path
+from lmms_eval_ad2.storage.image_files import path_fault
 
 LONGEST_TEXT = 20_000  # characters of a string
 MOST_PARTS = 100  # images, options or steps of a record
@@ -140,6 +141,13 @@ class UntrustedRow:
         if not all(isinstance(value, str) for value in values):
             raise self.fail(field, "a list of strings", values)
         return tuple(values)
+
+
+def safe_path(path: Any, file: object, row: int | str | None, field: str) -> str:
+    """`path` in normal form ("a/b.jpg"); raises DataError for one that could lead out of the image root."""
+    if fault := path_fault(path):
+        raise DataError(file, row, field, fault, path, "Image paths are relative to the folder given by --images.")
+    return str(PurePosixPath(path))
 
 
 def _similar(name: str, known: Sequence[str]) -> str:

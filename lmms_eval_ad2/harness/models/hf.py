@@ -18,8 +18,7 @@ from lmms_eval_ad2.core.errors import Ad2Error, require
 from lmms_eval_ad2.core.numbers import environment_number
 from lmms_eval_ad2.harness.model_input import processor_step
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
-from lmms_eval_ad2.harness.models.engine_model import EngineModel
-from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt, failure, sampling_of
+from lmms_eval_ad2.harness.models.engine_model import EngineModel, GenerationSettings, ModelPrompt, failure, sampling_of
 from lmms_eval_ad2.harness.models.hf_requirements import CLASSES, NAME, NO_TEMPLATE, PLAIN
 from lmms_eval_ad2.prompts.media_tags import without_tags
 

@@ -18,10 +18,9 @@ from lmms_eval_ad2.core.coordinates import MERGE_SIZE, PATCH_SIZE, InputResizing
 from lmms_eval_ad2.core.errors import Ad2Error, require
 from lmms_eval_ad2.harness.model_input import processor_step, vision_utils_limits
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
-from lmms_eval_ad2.harness.models.engine_model import EngineModel
-from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt, failure, sampling_of
+from lmms_eval_ad2.harness.models.engine_model import EngineModel, GenerationSettings, ModelPrompt, failure, sampling_of
 from lmms_eval_ad2.harness.several_servers import server_of, spread_over_servers
-from lmms_eval_ad2.llm.base_urls import split_urls
+from lmms_eval_ad2.llm.http_address import split_urls
 from lmms_eval_ad2.prompts.media_tags import without_tags
 
 NAME = "ad2_swift"

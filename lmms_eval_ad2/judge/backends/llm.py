@@ -18,10 +18,10 @@ from lmms_eval_ad2.core.records import Unscored
 from lmms_eval_ad2.judge import verdict
 from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.judge.rubrics import Message, Rubric
-from lmms_eval_ad2.llm import batch
+from lmms_eval_ad2.llm import session
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
-from lmms_eval_ad2.llm.data_url_image import JPEG_QUALITY, DataUrlImage
+from lmms_eval_ad2.llm.request_body import JPEG_QUALITY, DataUrlImage
 from lmms_eval_ad2.llm.settings import EndpointSampling, TokenPrice, one_of
 
 OFFICIAL, SEEING = " (official CODA-LM wording)", " (sees the images)"  # at the end of the label
@@ -115,12 +115,12 @@ class LLMJudge:
 
     def _request_all(
         self, payloads: Mapping[str, Mapping[str, Any]], rubric_of: Mapping[str, Rubric], progress: bool
-    ) -> batch.Outcomes:
+    ) -> session.Outcomes:
         if self._cache is None and self._cache_path is not None:
             self._cache = ReplyCache(self._cache_path)
-        tally = batch.RequestUsage()
+        tally = session.RequestUsage()
         try:
-            outcomes = batch.ask(
+            outcomes = session.ask(
                 payloads, self.endpoint, cache=self._cache, tally=tally, label=f"judge {self.label}", progress=progress,
                 keep=lambda key, reply: not isinstance(self._mark(reply, rubric_of[key]), Unscored),
             )  # fmt: skip
@@ -134,7 +134,7 @@ class LLMJudge:
             return Unscored(rubric.name, outcome.reason, outcome.detail)
         return verdict.read(outcome.text, outcome.finish_reason, rubric.reply, rubric.name)
 
-    def _count(self, tally: batch.RequestUsage) -> None:
+    def _count(self, tally: session.RequestUsage) -> None:
         for name in ("requests", "retries", "cached", "failed", "prompt_tokens", "completion_tokens"):
             self.usage[name] += getattr(tally, name)
         if tally.unreported:

@@ -24,7 +24,7 @@ from lmms_eval_ad2.report.sample_pictures import cards
 from lmms_eval_ad2.report.sample_row import plain
 from lmms_eval_ad2.report.table import ReportSection, Table
 from lmms_eval_ad2.report.table_layouts import ERROR_KINDS, ErrorKinds
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 
 PAGE = HtmlPage(__package__, "report", "the report page", plots=True)
 COMMAND = "ad2 report"

@@ -18,7 +18,7 @@ from lmms_eval_ad2.annotate.results import summary
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import BilingualText, Record
-from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
+from lmms_eval_ad2.data.releases.base import CAMERAS
 
 TASKS = {"perception": 40, "planning": 30, "prediction": 30}
 

@@ -17,7 +17,7 @@ from support.running import run
 from lmms_eval_ad2.core import command_errors
 from lmms_eval_ad2.core.command_errors import MOST_LOGS, SigtermReceived, run_command
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.storage.home import home
+from lmms_eval_ad2.storage.files import home
 
 
 def raising(exc: BaseException) -> Callable[[], int]:

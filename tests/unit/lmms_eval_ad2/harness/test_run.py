@@ -10,12 +10,11 @@ import pytest
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.harness import run
-from lmms_eval_ad2.harness.run import EvaluationRun, _both_versions, _import_fault, _own_tasks
+from lmms_eval_ad2.harness.run import EvaluationRun, _both_versions, _own_tasks
 from lmms_eval_ad2.harness.run_identity import identity, redact, versions
-from lmms_eval_ad2.storage.code_state import code_label
-from lmms_eval_ad2.storage.identity import run_folder
+from lmms_eval_ad2.storage.identity import code_label, run_folder
+from lmms_eval_ad2.storage.local_weights import model_label
 from lmms_eval_ad2.storage.lock import lock_folder
-from lmms_eval_ad2.storage.model_arguments import model_label
 
 pytestmark = pytest.mark.integration
 
@@ -110,11 +109,6 @@ def test_our_tasks_are_found_among_names_groups_and_objects() -> None:
     assert [t.name for t in found] == ["ad2_coda_general", "ad2_coda_region", "ad2_coda_suggestion", "ad2_cot"]
 
 
-def test_a_library_that_a_model_lacks_is_one_line() -> None:
-    text = str(_import_fault("m", ModuleNotFoundError("No module named 'no_such_library'")))
-    assert text.endswith("an import fails: No module named 'no_such_library': pip install no_such_library")
-
-
 def test_published_prompts_are_part_of_the_name_and_of_the_record_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AD2_PROMPTS", "paper")
     run.hooks.prompts.cache_clear()
@@ -171,8 +165,12 @@ def test_other_arguments_are_kept() -> None:
         (MemoryError(), 2, "error: the evaluation: out of memory; what was finished is kept"),
         (KeyboardInterrupt(), 130, "interrupted; the same command resumes this run"),
         (Ad2Error("no such judge"), 2, "error: no such judge"),
+        (
+            ModuleNotFoundError("No module named 'no_such_library'"), 2, "error: --model ad2_chance cannot be run, an "
+            "import fails: No module named 'no_such_library': pip install no_such_library\n",
+        ),
     ],
-)
+)  # fmt: skip
 def test_an_error_of_an_evaluation_of_ours_is_one_line_and_a_code(
     exc: BaseException, code: int, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

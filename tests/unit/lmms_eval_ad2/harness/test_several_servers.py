@@ -10,7 +10,7 @@ import pytest
 from support.running import refusing_port
 
 from lmms_eval_ad2.harness.several_servers import server_of, spread_over_servers
-from lmms_eval_ad2.llm import server_choice
+from lmms_eval_ad2.llm import server_balancer
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
@@ -62,7 +62,7 @@ def test_a_dead_server_costs_no_request_of_the_asynchronous_client() -> None:
 
 
 def test_a_server_that_came_back_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_choice, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(server_balancer, "_FIRST_PAUSE_S", 0.0)
     failing = ["500"] * 3
     with serve(failures=failing) as first, serve() as second:
         spread = client(first.url, second.url)
@@ -93,7 +93,7 @@ def test_the_server_that_refuses_the_key_is_named() -> None:
 
 
 def test_a_probe_that_the_end_of_its_event_loop_cancels_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_choice, "_FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(server_balancer, "_FIRST_PAUSE_S", 0.0)
 
     async def ask_once(spread: Any) -> None:
         await spread.chat.completions.create(**question(0))

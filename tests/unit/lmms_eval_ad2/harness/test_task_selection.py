@@ -13,8 +13,7 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import Record, VisualPrompt
 from lmms_eval_ad2.data.home import open_dataset, write_dataset
 from lmms_eval_ad2.data.releases.parquet import write_rows
-from lmms_eval_ad2.harness.askable import has_askable
-from lmms_eval_ad2.harness.task_files import task_files
+from lmms_eval_ad2.harness.task_files import has_askable, task_files
 from lmms_eval_ad2.harness.task_selection import select
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web_protocol
 
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.llm import batch, request_loop
+from lmms_eval_ad2.llm import request_loop, session
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.server_balancer import RequestRateLimiter
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
@@ -27,7 +27,7 @@ def ask(server: FakeEndpointServer, name: str, **settings: Any) -> ChatReply | R
     """One request in its own call, as for a decision in closed loop."""
     payload = {"model": "m", "messages": [{"role": "user", "content": name}]}
     endpoint = EndpointConfig(server.url, **{"max_retries": 0, "backoff_s": 0.001, **settings})
-    return batch.ask({name: payload}, endpoint, progress=False)[name]
+    return session.ask({name: payload}, endpoint, progress=False)[name]
 
 
 @pytest.fixture
@@ -116,8 +116,8 @@ def test_an_interrupt_while_a_call_is_being_scheduled_leaves_no_request(
 
 def test_a_process_ends_without_warnings() -> None:
     code = (
-        "from lmms_eval_ad2.llm import batch; from lmms_eval_ad2.llm.client import EndpointConfig\n"
-        "import sys; batch.ask({'k': {'messages': []}}, EndpointConfig(sys.argv[1]), progress=False)"
+        "from lmms_eval_ad2.llm import session; from lmms_eval_ad2.llm.client import EndpointConfig\n"
+        "import sys; session.ask({'k': {'messages': []}}, EndpointConfig(sys.argv[1]), progress=False)"
     )
     with serve() as server:
         done = subprocess.run([sys.executable, "-X", "dev", "-c", code, server.url], capture_output=True, text=True)

@@ -11,7 +11,7 @@ import pytest
 from support.running import refusing_port
 
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.llm import batch, server_choice
+from lmms_eval_ad2.llm import server_balancer, session
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.session import RequestUsage
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -23,13 +23,13 @@ def payloads(count: int) -> dict[str, dict[str, Any]]:
     return {f"k{i}": {"model": "m", "messages": [{"role": "user", "content": f"question {i}"}]} for i in range(count)}
 
 
-def ask(urls: list[str], count: int, **settings: Any) -> tuple[batch.Outcomes, RequestUsage]:
+def ask(urls: list[str], count: int, **settings: Any) -> tuple[session.Outcomes, RequestUsage]:
     tally = RequestUsage()
     endpoint = EndpointConfig("+".join(urls), **{"backoff_s": 0.001, "concurrency": 4, **settings})
-    return batch.ask(payloads(count), endpoint, tally=tally, progress=False), tally
+    return session.ask(payloads(count), endpoint, tally=tally, progress=False), tally
 
 
-def all_replied(outcomes: batch.Outcomes, count: int) -> bool:
+def all_replied(outcomes: session.Outcomes, count: int) -> bool:
     return len(outcomes) == count and all(isinstance(o, ChatReply) for o in outcomes.values())
 
 
@@ -54,7 +54,7 @@ def dying(after: int) -> Callable[[int, dict[str, Any]], str]:
 
 
 def test_requests_of_a_server_that_dies_move_without_using_up_their_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_choice, "_FIRST_PAUSE_S", 3600.0)  # it would answer a probe
+    monkeypatch.setattr(server_balancer, "_FIRST_PAUSE_S", 3600.0)  # it would answer a probe
     with serve(latency_s=0.01, failures=dying(6)) as mortal, serve(latency_s=0.01) as other:
         outcomes, tally = ask([mortal.url, other.url], 60, max_retries=0)
     assert all_replied(outcomes, 60) and tally.failed == 0
@@ -70,7 +70,7 @@ def test_a_server_that_does_not_listen_at_the_start_is_left_out() -> None:
 
 
 def test_failures_in_a_row_take_a_server_out_and_a_probe_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_choice, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(server_balancer, "_FIRST_PAUSE_S", 0.01)
     with serve(failures=["500"] * 5, latency_s=0.005) as ill, serve(latency_s=0.005) as other:
         outcomes, tally = ask([ill.url, other.url], 200, max_retries=2)
     assert all_replied(outcomes, 200) and ill.replies > 0
@@ -78,7 +78,7 @@ def test_failures_in_a_row_take_a_server_out_and_a_probe_takes_it_back(monkeypat
 
 
 def test_a_server_that_dies_is_left_out(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_choice, "_FIRST_PAUSE_S", 3600.0)  # it would answer a probe
+    monkeypatch.setattr(server_balancer, "_FIRST_PAUSE_S", 3600.0)  # it would answer a probe
     with serve(failures=dying(0)) as dead, serve(latency_s=0.005) as other:
         outcomes, _ = ask([dead.url, other.url], 100)
     assert all_replied(outcomes, 100) and dead.requests <= 4

@@ -14,9 +14,9 @@ from support.mcq.questions import question
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.core.records import BilingualText
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, KEY_OBJECTS, record_of
-from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
+from lmms_eval_ad2.data.releases.base import CAMERAS
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
-from lmms_eval_ad2.llm.data_url_image import DataUrlImage
+from lmms_eval_ad2.llm.request_body import DataUrlImage
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
 from lmms_eval_ad2.mcq.check import as_question
 from lmms_eval_ad2.mcq.question_rows import (

@@ -16,7 +16,7 @@ from support.snapshots import snapshot
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.core.records import VisualPrompt
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
-from lmms_eval_ad2.llm.data_url_image import DataUrlImage
+from lmms_eval_ad2.llm.request_body import DataUrlImage
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
 from lmms_eval_ad2.mcq.role_prompts import SLOTS, McqPromptTexts, QuestionPrompts, RolePrompt, pictures
 

@@ -18,7 +18,7 @@ from support.mcq.building import a_record, write_records
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 from lmms_eval_ad2.data.home import import_release, write_dataset
-from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
+from lmms_eval_ad2.data.releases.base import CAMERAS
 from lmms_eval_ad2.mcq.sources import (
     NAMES,
     QuestionSource,

@@ -14,7 +14,7 @@ from support.running import REPO
 
 from lmms_eval_ad2.core.errors import DataError
 from lmms_eval_ad2.data.home import import_release
-from lmms_eval_ad2.data.releases.images import image_fault, size_of
+from lmms_eval_ad2.data.releases.base import image_fault, size_of
 from lmms_eval_ad2.harness.journal import ImageHashes
 from lmms_eval_ad2.prompts.visual import is_plain, load_image
 from lmms_eval_ad2.storage import image_files

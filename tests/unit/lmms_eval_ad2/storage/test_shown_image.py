@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps, PngImagePlugin
 from support.tiers import examples
 
-from lmms_eval_ad2.data.releases.images import image_fault, read_bytes, size_of
+from lmms_eval_ad2.data.releases.base import image_fault, read_bytes, size_of
 from lmms_eval_ad2.storage.image_files import open_image
 from lmms_eval_ad2.storage.shown_image import read_header, shown_rgb
 

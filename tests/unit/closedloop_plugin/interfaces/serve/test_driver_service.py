@@ -33,7 +33,7 @@ from closedloop_plugin.driver.prompts.texts import PromptTexts
 from closedloop_plugin.interfaces.serve.requests import ApiError
 from closedloop_plugin.interfaces.serve.services import EPISODES, DriverService
 from closedloop_plugin.runner import decisions
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 
 RULES = profile("bench2advlm")
 NAMES = ("front", "front_left", "front_right", "back", "back_left", "back_right")

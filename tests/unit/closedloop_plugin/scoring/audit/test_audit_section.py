@@ -16,7 +16,7 @@ from closedloop_plugin.scoring.audit.recomputed import OWN_KEYS, AuditedResult, 
 from closedloop_plugin.scoring.audit.result_list import PrintedFigures, ResultList
 from lmms_eval_ad2.report.page import report_page
 from lmms_eval_ad2.report.table import TableCell
-from lmms_eval_ad2.storage.code_state import code_label
+from lmms_eval_ad2.storage.identity import code_label
 
 STRONG = np.array([60.0, 100.0, 100.0, 100.0] * 10)
 WEAK = np.array([0.0, 0.0, 60.0, 100.0] * 10)

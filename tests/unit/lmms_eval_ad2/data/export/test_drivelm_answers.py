@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
-from lmms_eval_ad2.data.export.drivelm_answers import TEAM_FIELDS, export_drivelm
+from lmms_eval_ad2.data.export.answer_files import TEAM_FIELDS, export_drivelm
 from lmms_eval_ad2.data.home import import_release, open_dataset
-from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
+from lmms_eval_ad2.data.releases.base import CAMERAS
 from lmms_eval_ad2.judge import make_judge
 from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.scoring import pipeline

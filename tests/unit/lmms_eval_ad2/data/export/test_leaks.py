@@ -11,8 +11,15 @@ from support.training_sets import mcq, picture, store
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import BilingualText, Record
-from lmms_eval_ad2.data.export.leaks import EvaluationLeak, HeldOutIndex
-from lmms_eval_ad2.data.export.splits import ExportTask, held_out, is_evaluation, is_training, refuse_evaluation
+from lmms_eval_ad2.data.export.leaks import (
+    EvaluationLeak,
+    ExportTask,
+    HeldOutIndex,
+    held_out,
+    is_evaluation,
+    is_training,
+    refuse_evaluation,
+)
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 TOKEN = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"

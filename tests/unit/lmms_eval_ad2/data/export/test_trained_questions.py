@@ -11,8 +11,7 @@ import pytest
 from support.training_sets import MCQ, mcq, picture, store
 
 from lmms_eval_ad2.core.records import BilingualText, Record
-from lmms_eval_ad2.data.export.leaks import TrainedQuestions
-from lmms_eval_ad2.data.export.trained_questions import TrainingSetBuilder, compared, trained_share
+from lmms_eval_ad2.data.export.leaks import TrainedQuestions, TrainingSetBuilder, compared, trained_share
 from lmms_eval_ad2.data.export.training import ExportSettings, export, set_path
 from lmms_eval_ad2.storage.training_card import TrainingSet, read_card
 

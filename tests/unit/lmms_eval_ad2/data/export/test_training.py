@@ -14,7 +14,7 @@ from support.training_sets import MCQ, MOSAIC, TESTED, mcq, six_views, store
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import BilingualText
 from lmms_eval_ad2.data.export import training
-from lmms_eval_ad2.data.export.splits import ExportTask
+from lmms_eval_ad2.data.export.leaks import ExportTask
 from lmms_eval_ad2.data.export.training import ExportSettings, card_path, check_row_file, export, leaks_path, set_path
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

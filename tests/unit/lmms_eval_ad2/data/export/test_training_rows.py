@@ -15,7 +15,7 @@ from lmms_eval_ad2.cli.export import find_tasks
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.records import BilingualText, Record
 from lmms_eval_ad2.data.export import training
-from lmms_eval_ad2.data.export.splits import ExportTask
+from lmms_eval_ad2.data.export.leaks import ExportTask
 from lmms_eval_ad2.data.export.training import TrainingImages
 from lmms_eval_ad2.harness import hooks, task_data
 from lmms_eval_ad2.prompts import task_prompt

@@ -13,7 +13,7 @@ from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home import import_release, open_dataset, verify
 from lmms_eval_ad2.data.releases import RELEASES, BadRow, OmittedRow
-from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
+from lmms_eval_ad2.data.releases.base import CAMERAS
 
 
 def test_real_train_sample_is_imported(data_dir: Path) -> None:

@@ -12,7 +12,7 @@ from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.core.records import Record
 from lmms_eval_ad2.data.home import import_release
 from lmms_eval_ad2.data.releases import RELEASES, BadRow
-from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
+from lmms_eval_ad2.data.releases.base import CAMERAS
 from lmms_eval_ad2.data.releases.nuscenes_qa import ANSWERS
 
 QUESTION = {

@@ -19,7 +19,7 @@ from lmms_eval_ad2.judge import JudgeItem, JudgeRating
 from lmms_eval_ad2.judge.backends import llm
 from lmms_eval_ad2.judge.backends.llm import LLMJudge
 from lmms_eval_ad2.judge.base import repeats_of, sees_images
-from lmms_eval_ad2.llm.data_url_image import DataUrlImage
+from lmms_eval_ad2.llm.request_body import DataUrlImage
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
 

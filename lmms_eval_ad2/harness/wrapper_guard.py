@@ -1,27 +1,179 @@
-"""Stop a run whose endpoint refuses every request (wrong key, address or model) after a few requests instead of all.
+"""What goes wrong below the model wrappers of lmms-eval, which hide it, so that it is not scored as an answer.
 
-The API wrappers of lmms-eval catch every exception, repeat the request and return the failure as the answer. While a
-guard is active, it observes the exceptions of the client below the wrapper. A refusal that concerns every request ends
-the run: it raises a BaseException, which the wrappers do not catch. Until the first reply, the other requests wait.
-Replies without an answer get a failure text there (failed_replies.py).
+Local models: many wrappers (llava_hf, internvl_hf, the omni models) catch whatever `model.generate` raises, for example
+that the memory of the GPU is full, and return an empty text. `CaughtErrors` observes these methods; an empty text of a
+call in which one of them raised becomes a failure text with the error. Not seen: wrappers that return a sentence of
+their own after an exception (oryx, llava_onevision_moviechat).
+
+Endpoints: the API wrappers return the text of a completion and ignore why it ended. `marked` replaces what a content
+filter or a server that broke off has left of a reply by a failure text, by the rules of our own client
+(llm/completion.py). A reply that ended at the token limit ("length") is the model's answer, however short: also one of
+which only a thought was written, wherever the server puts the thought.
+
+An endpoint that refuses every request (wrong key, address or model): the wrappers catch every exception, repeat the
+request and return the failure as the answer. `RefusalGuard` observes the exceptions of the client; a refusal that
+concerns every request ends the run by a BaseException, which the wrappers do not catch. Until the first reply, the
+other requests wait.
+
+Failure texts (parsing/reasons.py) are unscored, and asked again when the run is resumed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from lmms_eval_ad2.harness import failed_replies
 from lmms_eval_ad2.harness.model_requirements import is_endpoint, key_variables
 from lmms_eval_ad2.harness.several_servers import server_of
-from lmms_eval_ad2.llm.refusal import FATAL_CODES, FATAL_STATUS, remedy
+from lmms_eval_ad2.llm.completion import (
+    AT_TOKEN_LIMIT,
+    BROKEN_OFF,
+    DETAIL,
+    FATAL_CODES,
+    FATAL_STATUS,
+    WITHHELD,
+    NoCompletion,
+    error_text,
+    joined_parts,
+    read_error,
+    remedy,
+    token_count,
+)
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.redaction import without_keys
+
+# As seen from the wrapper: of the model of almost all, of the language model of some, and of the chat wrappers that
+# catch what is raised before the model, too.
+_MODEL_METHODS = ("model.generate", "model.chat", "model.llm.generate", "_infer_one")
+
+
+class CaughtErrors:
+    """Observes the model of one wrapper `lm`, and replaces empty answers of its method `generate_until`.
+
+    For wrappers that process one call at a time, as those of local models do.
+    """
+
+    def __init__(self, lm: Any, generate_until: Callable[[list[Any]], list[Any]]) -> None:
+        self._lm, self._generate_until = lm, generate_until
+        self._error = ""
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Within the block, exceptions of the model are seen."""
+        with ExitStack() as observed:
+            for path in _MODEL_METHODS:
+                owner, method = _method(self._lm, path)
+                name = path.rpartition(".")[2]
+                if method is None or name in vars(owner):
+                    continue
+                with suppress(Exception):  # of an object that accepts no attributes: it is not observed
+                    setattr(owner, name, self._observed(method))
+                    observed.callback(delattr, owner, name)
+            yield
+
+    def generate(self, requests: list[Any]) -> list[Any]:
+        """The answers, with the error in the place of empty ones if the model raised one."""
+        self._error = ""
+        answers = self._generate_until(requests)
+        if not self._error:
+            return answers
+        return [marked_answer(answer, f"[GENERATION_FAILED] {self._error}") for answer in answers]
+
+    def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return original(*args, **kwargs)
+            except Exception as exc:
+                self._error = f"{type(exc).__name__}: {' '.join(str(exc).split())[:DETAIL]}"
+                raise
+
+        return call
+
+
+def _method(lm: Any, path: str) -> tuple[Any, Callable[..., Any] | None]:
+    """(object, its method) at a path below the wrapper; (lm, None) if there is none."""
+    owner, method = None, lm
+    for name in path.split("."):
+        try:
+            owner, method = method, getattr(method, name)
+        except Exception:  # also of a property of the lmms base class that this wrapper does not support
+            return lm, None
+    usable = callable(method) and hasattr(owner, "__dict__") and not isinstance(owner, type)
+    return owner, method if usable else None
+
+
+NO_TEXT = "[GENERATION_FAILED] the model returned no text"
+_BROKEN_OFF = "[GENERATION_FAILED] the endpoint broke off the reply"
+_WITHHELD = "[SAFETY_BLOCKED] the endpoint withheld the reply"
+
+
+def marked(reply: Any) -> Any:
+    """`reply`, an object like openai's ChatCompletion, as the wrappers can use it.
+
+    A choice without an answer has a failure text, parts of a content are joined, and token counts are numbers. Raises
+    NoCompletion with the endpoint's message for a reply without choices, which the wrapper repeats as a failed
+    request. Other objects are returned unchanged.
+    """
+    choices = None if isinstance(reply, str) else getattr(reply, "choices", ())
+    if choices is None or (isinstance(choices, list) and not any(getattr(c, "message", None) for c in choices[:1])):
+        raise NoCompletion("invalid_reply", f"no completion: {read_error(_body(reply))[1][:DETAIL]}")
+    if choices and (error := getattr(reply, "error", None)):
+        raise NoCompletion("broken_off", error_text(error)[:DETAIL])
+    for choice in choices:
+        message = getattr(choice, "message", None)
+        if message is not None:
+            message.content = _content(choice, message)
+    _keep_token_counts(reply)
+    return reply
+
+
+def marked_answer(answer: Any, failure: str = NO_TEXT) -> Any:
+    """`answer` (a text, or lmms-eval's dataclass with `text`) with a failure text if it is empty."""
+    text = getattr(answer, "text", answer)
+    if not isinstance(text, str) or text.strip():
+        return answer
+    return failure if isinstance(answer, str) else dataclasses.replace(answer, text=failure)
+
+
+def _body(reply: Any) -> bytes:
+    """The body of a reply that the client could not read as a completion: a text, or an object without choices."""
+    if isinstance(reply, str) or not hasattr(reply, "model_dump_json"):
+        return str(reply).encode("utf-8", "replace")
+    return str(reply.model_dump_json(exclude_unset=True, warnings=False)).encode("utf-8", "replace")
+
+
+def _content(choice: Any, message: Any) -> Any:
+    """The text of a choice, or its failure text; None for a choice that calls tools."""
+    finish, content = getattr(choice, "finish_reason", None), joined_parts(getattr(message, "content", None))
+    if finish in WITHHELD or getattr(message, "refusal", None):
+        return _WITHHELD
+    if finish in BROKEN_OFF:
+        return _BROKEN_OFF
+    if error := getattr(choice, "error", None):  # of a gateway, beside what was written before it
+        return f"{_BROKEN_OFF}: {error_text(error)[:DETAIL]}"
+    if content is not None and not isinstance(content, str):
+        return f"[GENERATION_FAILED] content is {type(content).__name__}, not text"
+    if finish in AT_TOKEN_LIMIT:  # None: the limit ended a thought, which the server keeps apart
+        return content or ""
+    if finish in ("tool_calls", "function_call") or getattr(message, "tool_calls", None):
+        return content
+    return content if content and content.strip() else NO_TEXT
+
+
+def _keep_token_counts(reply: Any) -> None:
+    """Remove token counts that are no numbers, which the wrappers would add up."""
+    usage = getattr(reply, "usage", None)
+    for counts in (usage, getattr(usage, "completion_tokens_details", None)):
+        for name in ("prompt_tokens", "completion_tokens", "total_tokens", "reasoning_tokens"):
+            if token_count(getattr(counts, name, 0)) is None:
+                setattr(counts, name, None)
+
 
 # Clients and their methods, from the model: OpenAI and LiteLLM, our own server engine, Gemini, Reka.
 _OPENAI = "chat.completions.create"
@@ -37,7 +189,6 @@ _REFUSED_STREAK = 8  # refusals with such a status, without an answer between th
 _UNANSWERED = 8  # first requests without an answer, of clients that cannot be observed
 _WAIT_S = 10.0  # for the first reply, before the other requests are sent; for those in flight, before the end
 _POLL_S = 0.02
-_DETAIL = 300  # characters of a server's message
 
 
 class RefusedRequestsError(BaseException):
@@ -112,7 +263,7 @@ class RefusalGuard:
         """
         if self.sees_replies or not is_endpoint(self._model_id):
             return dict(answers)
-        return {i: failed_replies.marked_answer(answer) for i, answer in answers.items()}
+        return {i: marked_answer(answer) for i, answer in answers.items()}
 
     def _observed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -120,7 +271,7 @@ class RefusalGuard:
                 self._first_outcome.wait(_WAIT_S)
             self._raise_if_stopped()
             try:
-                reply = failed_replies.marked(original(*args, **kwargs))
+                reply = marked(original(*args, **kwargs))
             except Exception as exc:
                 self._failed(exc)
                 raise
@@ -137,7 +288,7 @@ class RefusalGuard:
                 self._raise_if_stopped()
                 self._in_flight += 1
                 try:
-                    reply = failed_replies.marked(await original(*args, **kwargs))
+                    reply = marked(await original(*args, **kwargs))
                 except Exception as exc:
                     self._failed(exc)
                     raise
@@ -177,7 +328,9 @@ class RefusalGuard:
         with self._lock:
             if status in _PER_REQUEST:
                 self._refused += 1
-            fatal = _code(exc) in FATAL_CODES or (status in FATAL_STATUS and status not in _PER_REQUEST)
+            fatal = str(getattr(exc, "code", None) or "") in FATAL_CODES or (
+                status in FATAL_STATUS and status not in _PER_REQUEST
+            )
             if fatal or self._refused >= _REFUSED_STREAK:
                 self.refusal = self.refusal or RefusedRequestsError(self._message(exc, status))
         self._first_outcome.set()
@@ -217,9 +370,5 @@ def _status(exc: Exception) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _code(exc: Exception) -> str:
-    return str(getattr(exc, "code", None) or "")
-
-
 def _short(text: str) -> str:
-    return " ".join(text.split())[:_DETAIL]
+    return " ".join(text.split())[:DETAIL]
