@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.core.driver_name import driver_name
+from closedloop_plugin.core.record import driver_name
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.scoring.ability import of_type
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, numbered, parse_record

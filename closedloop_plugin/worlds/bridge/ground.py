@@ -24,8 +24,8 @@ class NetworkGround:
     def __init__(self, network: Any) -> None:
         self._lanes = list(network.lanes)
         self._lane_tree = shapely.STRtree([_shape(lane) for lane in self._lanes])
-        beside = [e for e in (*network.shoulders, *_bicycle(network)) if e is not None]
-        self._beside_tree = shapely.STRtree([_shape(e) for e in beside])
+        beside = (*network.shoulders, *(group._bikeLane for group in network.laneGroups))
+        self._beside_tree = shapely.STRtree([_shape(e) for e in beside if e is not None])
         self._junction_tree = shapely.STRtree([_shape(e) for e in network.intersections])
         self._paths: dict[int, RoutePath] = {}
 
@@ -124,7 +124,3 @@ def _line(element: Any) -> np.ndarray:
 def _shape(element: Any) -> Any:
     polygon = element.polygon
     return polygon if polygon.is_valid else polygon.buffer(0)
-
-
-def _bicycle(network: Any) -> list[Any]:
-    return [lane for group in network.laneGroups for lane in (group._bikeLane,) if lane is not None]

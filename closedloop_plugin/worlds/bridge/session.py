@@ -15,8 +15,7 @@ from closedloop_plugin.scenarios.known_words import UnknownWord
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
 from closedloop_plugin.worlds.bridge.compiled_scene import ENDS_PROCESS, CompiledScene
 from closedloop_plugin.worlds.bridge.faults.endless import no_endless_loop
-from closedloop_plugin.worlds.bridge.faults.place import APPLY, place_of
-from closedloop_plugin.worlds.bridge.faults.rejections import rejection_of_simulation
+from closedloop_plugin.worlds.bridge.faults.place import APPLY, place_of, rejection_of_simulation
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.core.errors import Ad2Error, require
 

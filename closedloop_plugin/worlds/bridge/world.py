@@ -21,12 +21,11 @@ from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, ParameterD
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, space_for
-from closedloop_plugin.worlds.bridge.disk_cache import use_disk_cache
-from closedloop_plugin.worlds.bridge.faults.maps import map_of
-from closedloop_plugin.worlds.bridge.faults.place import at_its_param
+from closedloop_plugin.worlds.bridge.faults.place import at_its_param, map_of
 from closedloop_plugin.worlds.bridge.ground import ON_ROUTE_M
 from closedloop_plugin.worlds.bridge.params import perception_of, weather_of
 from closedloop_plugin.worlds.bridge.program_setup import not_played, params_for, program_of, road_ahead, stage_for
+from closedloop_plugin.worlds.bridge.scenic_patches import use_disk_cache
 from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
 from closedloop_plugin.worlds.bridge.stage import STANDARD, ScenarioStage
 from lmms_eval_ad2.core.errors import Ad2Error

@@ -86,9 +86,7 @@ class Canvas:
     def glowing(self, colour: Colour, distance: float) -> Colour:
         """Colour of a lamp: independent of other light, and visible farther through fog than surfaces."""
         clear = math.exp(-0.4 * self.light.thickness * distance)
-        r, g, b = (
-            min(255.0, c * clear + f * (1 - clear)) for c, f in zip(colour, self.light.fog.tolist(), strict=True)
-        )
+        r, g, b = (min(255.0, c * clear + f * (1 - clear)) for c, f in zip(colour, self.fog, strict=True))
         return r, g, b
 
     def fill(self, uv: np.ndarray, colour: Colour) -> None:
@@ -170,7 +168,9 @@ class Canvas:
             picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
         corner = np.array([[0, 0], [size[0], 0], [size[0], size[1]], [0, size[1]]], np.float32) - 0.5
         target = (uv - (x0, y0) - 0.5).astype(np.float32)
-        if abs(_area(target)) < 1.0:
+        tx, ty = target[:, 0], target[:, 1]
+        # Twice the signed area by the shoelace formula, pixels2.
+        if abs(float(np.dot(tx, np.roll(ty, -1)) - np.dot(ty, np.roll(tx, -1)))) / 2 < 1.0:
             return
         warp = cv2.getPerspectiveTransform(corner, target)
         shown = cv2.warpPerspective(picture, warp, (x1 - x0, y1 - y0)).astype(np.float32)
@@ -207,9 +207,3 @@ class Canvas:
         halo = np.rint(fall[..., None] * np.asarray(colour)).astype(np.uint8)
         part = self.image[y0:y1, x0:x1]
         part[:] = cv2.add(part, halo)
-
-
-def _area(quad: np.ndarray) -> float:
-    """Signed area by the shoelace formula, pixels2."""
-    x, y = quad[:, 0], quad[:, 1]
-    return float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2

@@ -7,6 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from closedloop_plugin.core.boxes import corners as box_corners
+from closedloop_plugin.core.boxes import oriented_box
+
 
 @dataclass(frozen=True)
 class GroundArea:
@@ -65,3 +68,8 @@ class StaticScenery:
     lamps: np.ndarray = field(default_factory=partial(np.zeros, (0, 3)))  # (n, 3) x, y, yaw of the arm over the road
     signs: tuple[TrafficControlDevice, ...] = ()
     urban: float = 1.0  # 0 country .. 1 town: colour of the ground beside the road
+
+
+def corners(x: float, y: float, yaw: float, length: float, width: float) -> np.ndarray:
+    """(4, 2) corners of a box, counter-clockwise from the front left."""
+    return np.array(box_corners(oriented_box(x, y, yaw, length, width)))[[0, 3, 2, 1]]

@@ -6,14 +6,14 @@ The corners of all walls are computed once; a frame projects those of the walls 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 
 from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, fixed
 from closedloop_plugin.worlds.embedded.camera.lens import PinholeLens, clip_near
-from closedloop_plugin.worlds.embedded.camera.placement import corners
+from closedloop_plugin.worlds.embedded.camera.scenery import corners
 
 FLOOR = 3.2  # m
 BAY = 2.6  # m of wall per window
@@ -100,8 +100,7 @@ def _lit(wall: int, ahead: np.ndarray) -> np.ndarray:
     return np.asarray((number * 2654435761 + wall * 40503) % 97 < 34)
 
 
-@dataclass(frozen=True)
-class BuildingWall:
+class BuildingWall(NamedTuple):
     """One wall in one frame."""
 
     distance: float

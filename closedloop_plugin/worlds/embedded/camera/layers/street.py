@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -98,8 +98,7 @@ def _outlines() -> np.ndarray:
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * radius[..., None]
 
 
-@dataclass(frozen=True)
-class TreeOutline:
+class TreeOutline(NamedTuple):
     """One tree in one frame: its trunk, and the three parts of its crown from the darkest to the lightest."""
 
     row: tuple[float, float, float, float]  # x, y, height, crown radius

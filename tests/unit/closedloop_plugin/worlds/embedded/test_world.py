@@ -10,13 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.core.state import COAST, FULL_BRAKE, ActorKind, Control, DrivingSurface, GroundTruth
 from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, WorldError
-from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
+from closedloop_plugin.worlds.embedded.world import EmbeddedWorld, grip
 from lmms_eval_ad2.core.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
@@ -424,3 +426,16 @@ def test_conditions_change_pictures_and_nothing_else(world: EmbeddedWorld, tmp_p
     assert truth == with_sign == with_old
     assert not np.array_equal(plain, sign) and not np.array_equal(plain, old)
     assert nothing == {} and drawn == {"contradictory_sign": "no_entry"}
+
+
+def test_grip_is_1_on_dry_roads_and_0_6_in_standing_water() -> None:
+    assert grip(Weather()) == 1.0
+    assert math.isclose(grip(Weather(wetness=50)), 0.9)
+    assert math.isclose(grip(Weather(wetness=100, precipitation_deposits=100)), 0.6)
+    assert grip(Weather(precipitation=100)) < 0.9  # it wets the road as it falls
+
+
+@given(*[st.floats(allow_nan=True)] * 4)
+def test_any_numbers_give_a_grip_in_range(a: float, b: float, c: float, d: float) -> None:
+    weather = Weather(wetness=a, precipitation=b, precipitation_deposits=c, fog_density=d)
+    assert 0.6 <= grip(weather) <= 1.0
