@@ -51,7 +51,10 @@ def closed_way(path: RoutePath, ground: GroundSurfaces, objects: Sequence[Any], 
     """
     ego, *others = objects
     start = path.locate(float(ego.position[0]), float(ego.position[1]))[0] + 0.5 * float(ego.length)
-    standing = [(obj, *_extent(path, obj)) for obj in others if _stands(obj)]
+    standing = []  # (object, first s, last s, least d, largest d) of the boxes along the path
+    for obj in filter(_stands, others):
+        along, aside = zip(*(path.locate(*corner) for corner in _corners(obj)), strict=True)
+        standing.append((obj, min(along), max(along), min(aside), max(aside)))
     ahead = [one for one in standing if start < one[2] < path.length and one[3] < BESIDE_M and one[4] > -BESIDE_M]
     needed = float(ego.width) + CLEAR_M
     if reason := _too_close(ego, [obj for obj, *_ in standing]):
@@ -104,13 +107,6 @@ def _stands(obj: Any) -> bool:
     moves = getattr(obj, "behavior", None) is not None or getattr(obj, "rail", None) is not None
     other = getattr(obj, "role", "") == STANDARD or moves
     return not other and not getattr(obj, "gone", False) and float(obj.speed or 0.0) == 0.0
-
-
-def _extent(path: RoutePath, obj: Any) -> tuple[float, float, float, float]:
-    """(first s, last s, least d, largest d) of an object's box along the path."""
-    places = [path.locate(*corner) for corner in _corners(obj)]
-    along, aside = zip(*places, strict=True)
-    return min(along), max(along), min(aside), max(aside)
 
 
 def _widest(
@@ -188,8 +184,11 @@ class ScenicWorld:
         self._lights = TrafficLightCycle(road.stop_lines, setup.seed)
         self._command = commands(road.path, road.junctions, road.changes)
         self._begin(compiled, stage)
-        if not stage.kind:
-            self._record_closed_way(program, compiled.scene.objects)
+        if not stage.kind:  # a user's program: record the event "no way: ..." if it leaves the ego none
+            text = program.read_text("utf-8-sig", errors="replace")
+            lent = "LendOncomingLane" in text or "oncoming_allowed" in text
+            if reason := closed_way(road.path, self._ground, compiled.scene.objects, lent):
+                stage.event(reason)
         return self._observe()
 
     def step(self, control: Control) -> Observation:
@@ -272,13 +271,6 @@ class ScenicWorld:
         """Map and program of an episode. The map is None for a user's program without a route until it is compiled."""
         layout, program = program_of(setup, self.in_town)
         return (self._suite_road_for(setup.route, layout, setup.town) if setup.route else None), program
-
-    def _record_closed_way(self, program: Path, objects: Sequence[Any]) -> None:
-        """Record the event "no way: ..." if a user's program leaves the ego none."""
-        text = program.read_text("utf-8-sig", errors="replace")
-        lent = "LendOncomingLane" in text or "oncoming_allowed" in text
-        if reason := closed_way(self.road.path, self._ground, objects, lent):
-            self._stage.event(reason)
 
     def _start_simulation(self, compiled: CompiledScene, simulator: Any) -> None:
         """Start the simulation up to the first request for a control."""

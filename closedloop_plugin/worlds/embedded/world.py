@@ -88,17 +88,8 @@ class EmbeddedWorld(ScenicWorld):
     def _view(self) -> Any:
         from closedloop_plugin.worlds.embedded.camera.render import SceneView
 
-        truth = self.truth()
-        ego = truth.ego
-        return SceneView(
-            x=ego.x,
-            y=ego.y,
-            yaw=ego.yaw,
-            actors=truth.actors,
-            signals=truth.signals,
-            weather=self._weather,
-            time_s=truth.time_s,
-        )
+        truth, ego = self.truth(), self.truth().ego
+        return SceneView(ego.x, ego.y, ego.yaw, truth.actors, truth.signals, self._weather, truth.time_s)
 
 
 def grip(weather: Weather) -> float:

@@ -15,8 +15,7 @@ from closedloop_plugin.core.perception import PerceptionConditions
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import STATIC, VEHICLES, Actor, ActorKind, SignalState
 from closedloop_plugin.core.visibility import FAR_HEAD, VisibleExtent
-from closedloop_plugin.worlds.embedded.camera.canvas import Canvas
-from closedloop_plugin.worlds.embedded.camera.drawn_bodies import DrawnBodies
+from closedloop_plugin.worlds.embedded.camera.canvas import Canvas, DrawnBodies
 from closedloop_plugin.worlds.embedded.camera.layers import street
 from closedloop_plugin.worlds.embedded.camera.layers.buildings import BuildingLayer, draw_wall, visible
 from closedloop_plugin.worlds.embedded.camera.layers.effects import SunGlare, draw_drops, worn

@@ -73,12 +73,16 @@ class BuildingLayer:
             start, stop = stop, stop + size
             solids, panes = slice(start, min(start + FIXED, stop)), slice(min(start + FIXED, stop), stop)
             drawn = ahead[panes] & seen[panes]
+            lit = drawn[:0]
+            if dark:  # there is light behind some windows, counted from the first that is ahead
+                number = np.cumsum(ahead[panes]) - 1
+                lit = ((number * 2654435761 + int(wall[k]) * 40503) % 97 < 34)[drawn]
             found = BuildingWall(
                 distance=float(distance[k]),
                 shades=shades[k],
                 solid=pixels[solids],
                 panes=pixels[panes][drawn],
-                lit=_lit(int(wall[k]), ahead[panes])[drawn] if dark else drawn[:0],
+                lit=lit,
                 near=(local[solids], quads[solids, :, 2]) if depth[start] < NEAR else None,
             )
             out.setdefault(house, []).append(found)
@@ -92,12 +96,6 @@ def _in_picture(quads: np.ndarray, lens: PinholeLens) -> np.ndarray:
     right, bottom = (lens.width << SHIFT) + border, (lens.height << SHIFT) + border
     across = (np.maximum(u[:, 0], u[:, 1]) > -border) & (np.minimum(u[:, 0], u[:, 1]) < right)
     return across & (np.maximum(v[:, 0], v[:, 1]) > -border) & (np.minimum(v[:, 2], v[:, 3]) < bottom)
-
-
-def _lit(wall: int, ahead: np.ndarray) -> np.ndarray:
-    """(n,) whether there is light behind the windows of a wall; counted from the first that is `ahead`."""
-    number = np.cumsum(ahead) - 1
-    return np.asarray((number * 2654435761 + wall * 40503) % 97 < 34)
 
 
 class BuildingWall(NamedTuple):

@@ -29,7 +29,6 @@ from closedloop_plugin.worlds.bridge.rail import Rail
 stage = globalParameters.stage
 """
 EGO = "ego = new Car at stage.spot(0), facing stage.heading(0)\n"
-LIBRARY = "from closedloop_plugin.scenarios.actions import *\nego = new Car at place(0), facing stage.heading(0)\n"
 LEAD = """
 behavior Brakes():
     while stage.ego_s < 15:
@@ -209,57 +208,6 @@ def test_the_same_seed_gives_the_same_bits_in_any_process(tmp_path: Path) -> Non
     code += f"print(digest(Path({str(tmp_path / 'maps2')!r}), Path({str(program)!r}), 3))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip().splitlines()[-1] == first
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "message"),
-    [
-        ("ego = new Car at nowhere\n", Ad2Error, "p.scenic, line 5: TypeError"),
-        ("x = 1 / 0\n", Ad2Error, "p.scenic, line 5: ZeroDivisionError"),
-        ("x = 1\n", Ad2Error, "no ego"),
-        (
-            "import verifai.absent\n",
-            Ad2Error,
-            r"p.scenic, line 5: ModuleNotFoundError: No module named 'verifai.absent': ",
-        ),
-        ("ego = new Car at (\n", Ad2Error, "p.scenic, line"),
-        (EGO + "require ego.position.x > 1000\n", InvalidScene, "no scene found"),
-        (EGO + "terminate when True\n", InvalidScene, "before it began"),
-        (
-            'ego = new Car at stage.spot(0), with kind "hovercraft"\n',
-            Ad2Error,
-            "line 5: kind 'hovercraft': no such kind .known: ",
-        ),
-        (
-            'ego = new Car at stage.spot(0), with kind "buss"\n',
-            Ad2Error,
-            r"line 5: kind 'buss': no such kind; did you mean 'bus'\? \(known:",
-        ),
-        (EGO + "x = 1\n\ny = (2 +\n\n\n\nz = 3\n", Ad2Error, r"p.scenic, line 8: SyntaxError: '\(' is never closed"),
-        (EGO + "x = [1, 2)\n", Ad2Error, r"p.scenic, line 6: SyntaxError: '\)' closes no bracket: line 6 has '\['"),
-        (
-            EGO + "param pace = 2\nx = globalParameters.paze\n",
-            Ad2Error,
-            r"p.scenic, line 7: globalParameters.paze: no .* mean",
-        ),
-        (
-            EGO + "x = globalParameters.paze\n",
-            Ad2Error,
-            r"p.scenic, line 6: globalParameters.paze: .* line `param paze =",
-        ),
-        (
-            LIBRARY + 'new Walker at place(30), with behavior StepOut(30, 2, "seconds", 2)\n',
-            Ad2Error,
-            r"p.scenic, line 7: StepOut: 'seconds' is no way .* expected \"time\" ",
-        ),
-    ],
-)
-def test_errors_in_programs_are_reported_with_the_file(
-    world: EmbeddedWorld, tmp_path: Path, text, error, message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        world.reset(setup(tmp_path, text))
-    assert world.reset(setup(tmp_path, EGO)).tick == 0  # and the world still works
 
 
 def test_a_program_may_end_the_episode(world: EmbeddedWorld, tmp_path: Path) -> None:

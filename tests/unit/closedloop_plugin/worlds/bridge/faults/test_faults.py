@@ -57,7 +57,7 @@ def fault(world: EmbeddedWorld, file: Path, ticks: int = 20) -> str:
 
 
 SYNTAX = {
-    "text": (HEAD + 'x = "abc\n' + EGO, "line 4: SyntaxError: this text is never closed"),
+    "open text": (HEAD + 'x = "abc\n' + EGO, "line 4: SyntaxError: this text is never closed"),
     "colon": (HEAD + EGO + "behavior B()\n    wait\n", "line 5: SyntaxError: expected ':'"),
     "indent": (behaves("wait", "  wait"), "line 7: .* indented more than the one before"),
     "tabs": (behaves("wait") + "\twait\n", "line 8: "),
@@ -305,7 +305,35 @@ WORDS = {
     "stops": (behaves("wait", "raise StopIteration"), "line 7: StopIteration"),
     "mark": ("\ufeff" + HEAD + EGO + "new Wheled at place(30)\n", "line 5: .*did you mean 'Wheeled'"),
 }
-ALL = VALUES | WORDS | SYNTAX | NAMES | ARGUMENTS | MAPS | DIALECTS | RUNNING
+PROGRAMS = {
+    "unknown place": (HEAD + "ego = new Car at nowhere\n", "line 4: TypeError"),
+    "division": (HEAD + "x = 1 / 0\n", "line 4: ZeroDivisionError"),
+    "no ego": (HEAD + "x = 1\n", "no ego"),
+    "absent module": (
+        HEAD + "import verifai.absent\n",
+        "line 4: ModuleNotFoundError: No module named 'verifai.absent'",
+    ),
+    "open": (HEAD + "ego = new Car at (\n", "line"),
+    "bracket": (HEAD + EGO + "x = 1\n\ny = (2 +\n\n\n\nz = 3\n", r"line 7: SyntaxError: '\(' is never closed"),
+    "closed": (HEAD + EGO + "x = [1, 2)\n", r"line 5: SyntaxError: '\)' closes no bracket: line 5 has '\['"),
+    "no scene": (HEAD + EGO + "require ego.position.x > 1000\n", "no scene found"),
+    "ended": (HEAD + EGO + "terminate when True\n", "before it began"),
+    "kind": (HEAD + EGO.strip() + ', with kind "hovercraft"\n', "line 4: kind 'hovercraft': no such kind .known: "),
+    "near kind": (
+        HEAD + EGO.strip() + ', with kind "buss"\n',
+        r"line 4: kind 'buss': .*; did you mean 'bus'\? \(known:",
+    ),
+    "parameter": (
+        HEAD + EGO + "param pace = 2\nx = globalParameters.paze\n",
+        "line 6: globalParameters.paze: no .* mean",
+    ),
+    "no parameter": (
+        HEAD + EGO + "x = globalParameters.paze\n",
+        "line 5: globalParameters.paze: .* line `param paze =",
+    ),
+    "not due": (actor('StepOut(30, 2, "seconds", 2)'), "line 6: StepOut: 'seconds' is no way .* expected \"time\" "),
+}
+ALL = PROGRAMS | VALUES | WORDS | SYNTAX | NAMES | ARGUMENTS | MAPS | DIALECTS | RUNNING
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -12,7 +12,7 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import Actor, ActorKind, SignalState
 from closedloop_plugin.core.visibility import FAR_HEAD, VisibleExtent
-from closedloop_plugin.worlds.embedded.camera.drawn_bodies import DrawnBodies
+from closedloop_plugin.worlds.embedded.camera.canvas import DrawnBodies
 from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer, SceneView, back_to_front
 from closedloop_plugin.worlds.embedded.camera.scenery import GroundArea, StaticScenery, TrafficControlDevice
 

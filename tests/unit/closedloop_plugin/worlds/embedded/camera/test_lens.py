@@ -50,7 +50,7 @@ FRONT = Camera("front", 800, 450, 90.0, forward=1.0, right=0.0, up=1.5)
 def test_ground_rows_and_ground_homography_agree_with_projection() -> None:
     lens = lens_of(FRONT, 5.0, 7.0, 0.7)
     top = 225
-    assert ground_depth(lens)[60] == pytest.approx(400 * 1.5 / 60.5)
+    assert ground_depth(lens.height, lens.focal, lens.up)[60] == pytest.approx(400 * 1.5 / 60.5)
     x, y, w = _plane(lens, top) @ np.array([100.0, 60.0, 1.0])
     uv, _ = lens.project(np.array([[x / w, y / w, 0.0]]))
     assert uv[0] == pytest.approx([100.5, 285.5])
