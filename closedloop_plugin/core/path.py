@@ -125,14 +125,8 @@ def commands(
     turns = []
     for start, end in junctions:
         bend = path.bend(start, end - start)
-        turn = (
-            RouteCommand.STRAIGHT
-            if abs(bend) < math.radians(30)
-            else RouteCommand.LEFT
-            if bend > 0
-            else RouteCommand.RIGHT
-        )
-        turns.append((start - 15.0, end, turn))
+        turn = RouteCommand.LEFT if bend > 0 else RouteCommand.RIGHT
+        turns.append((start - 15.0, end, RouteCommand.STRAIGHT if abs(bend) < math.radians(30) else turn))
     turns += [
         (a - 15.0, b, RouteCommand.CHANGE_LEFT if side > 0 else RouteCommand.CHANGE_RIGHT) for a, b, side in changes
     ]

@@ -38,11 +38,8 @@ class NetworkGround:
         if len(lanes):
             along = any(math.cos(self.direction(int(i), x, y) - way) > 0 for i in lanes)
             return DrivingSurface.LANE if along else DrivingSurface.ONCOMING
-        return (
-            DrivingSurface.SHOULDER
-            if len(self._beside_tree.query(point, predicate="intersects"))
-            else DrivingSurface.OFF
-        )
+        beside = self._beside_tree.query(point, predicate="intersects")
+        return DrivingSurface.SHOULDER if len(beside) else DrivingSurface.OFF
 
     def direction(self, lane: int, x: float, y: float) -> float:
         """Yaw of the lane's traffic near (x, y), rad."""

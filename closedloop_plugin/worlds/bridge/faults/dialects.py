@@ -71,12 +71,8 @@ def _scenic_2(text: str) -> int | None:
         assigned = before is not None and before.string == "="
         begins = before is None or before.type in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
         specified = after.string in _AFTER
-        bare = (
-            assigned
-            and k > 1
-            and tokens[k - 2].string == "ego"
-            and after.type in (tokenize.NEWLINE, tokenize.ENDMARKER)
-        )
+        ends = after.type in (tokenize.NEWLINE, tokenize.ENDMARKER)
+        bare = assigned and k > 1 and tokens[k - 2].string == "ego" and ends
         if (assigned or begins) and (specified or bare):
             return token.start[0]
     return None

@@ -90,13 +90,9 @@ def outlines(shape: Any) -> list[np.ndarray]:
 
 def areas_of(surfaces: SurfaceGeometry) -> tuple[GroundArea, ...]:
     """Ground in drawing order: sidewalks, shoulders, asphalt; cut into overlapping squares."""
-    layers = (
-        ("sidewalk", surfaces.sidewalks),
-        ("bicycle", surfaces.bicycle),
-        ("shoulder", surfaces.shoulders),
-        ("asphalt", surfaces.asphalt),
-    )
-    return tuple(GroundArea(name, rings) for name, shape in layers for rings in _cut_into_squares(shape))
+    names, s = ("sidewalk", "bicycle", "shoulder", "asphalt"), surfaces
+    shapes = zip(names, (s.sidewalks, s.bicycle, s.shoulders, s.asphalt), strict=True)
+    return tuple(GroundArea(name, rings) for name, shape in shapes for rings in _cut_into_squares(shape))
 
 
 def _cut_into_squares(shape: BaseGeometry) -> list[tuple[np.ndarray, ...]]:
@@ -205,11 +201,8 @@ def crosswalks_of(surfaces: SurfaceGeometry, lines: list[StopLine]) -> np.ndarra
     rows = []
     for line in lines:
         x, y, yaw = behind(line, -2.3)
-        right, left = (
-            distance_to_edge(surfaces.paved, x, y, yaw, 12.0),
-            distance_to_edge(surfaces.paved, x, y, yaw + math.pi, 12.0),
-        )
-        right, left = min(right, line.width / 2 + 3.0), min(left, line.width / 2 + 8.0)
+        right = min(distance_to_edge(surfaces.paved, x, y, yaw, 12.0), line.width / 2 + 3.0)
+        left = min(distance_to_edge(surfaces.paved, x, y, yaw + math.pi, 12.0), line.width / 2 + 8.0)
         shift = (right - left) / 2
         rows.append((x + shift * math.sin(yaw), y - shift * math.cos(yaw), yaw, right + left, 2.6))
     kept: list[tuple[float, ...]] = []

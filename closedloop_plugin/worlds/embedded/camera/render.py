@@ -47,9 +47,8 @@ def back_to_front(boxes: np.ndarray, solid: np.ndarray, eye: tuple[float, float]
     if len(occluders):
         occludes[occluders] = _occludes(boxes, occluders, points, eye)
     np.fill_diagonal(occludes, False)
-    occludes &= ~(
-        occludes & occludes.T & (distance[:, None] > distance[None, :])
-    )  # two that intersect: the nearer one hides
+    # Of two that intersect, the nearer one hides.
+    occludes &= ~(occludes & occludes.T & (distance[:, None] > distance[None, :]))
     occludes |= _in_front(points, distance, eye) & ~occludes & ~occludes.T
     after: list[list[int]] = [[] for _ in range(count)]  # body -> bodies to draw after it
     for occluder, occluded in zip(*(k.tolist() for k in np.nonzero(occludes)), strict=True):

@@ -51,9 +51,7 @@ class BuildingLayer:
         if not len(which):
             return {}
         wall, distance = 4 * shown[which] + side, np.hypot(*to_eye[which, side].T)
-        lamps = (
-            np.array([canvas.lamp_light(x, y) for x, y in middles[which, side].tolist()]) if canvas.beams > 0 else 0.0
-        )
+        lamps = np.array([canvas.lamp_light(x, y) for x, y in middles[which, side].tolist()])
         sunny = np.maximum(0.0, normals[which, side] @ light.sun[:2])[:, None]
         gain = 0.95 * light.ambient + 1.2 * sunny * light.direct + 0.5 * np.reshape(lamps, (-1, 1))
         paint = self.rows[shown[which], 6:9]

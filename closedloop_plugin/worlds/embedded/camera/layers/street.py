@@ -71,12 +71,8 @@ LAMP_ON = {
     SignalState.YELLOW: (255.0, 190.0, 20.0),
     SignalState.GREEN: (30.0, 240.0, 110.0),
 }
-LAMP_OFF = {
-    SignalState.RED: (66.0, 16.0, 14.0),
-    SignalState.YELLOW: (66.0, 52.0, 14.0),
-    SignalState.GREEN: (12.0, 54.0, 30.0),
-}
-ORDER = (SignalState.RED, SignalState.YELLOW, SignalState.GREEN)
+LAMP_OFF = ((66.0, 16.0, 14.0), (66.0, 52.0, 14.0), (12.0, 54.0, 30.0))
+ORDER = (SignalState.RED, SignalState.YELLOW, SignalState.GREEN)  # from the top
 HEAD = 0.36  # m between two lamps of a signal
 SIMPLE_FROM = 45.0  # m: beyond, a signal is a dark bar with one lit lamp
 
@@ -108,9 +104,8 @@ def trees_of(canvas: Canvas, rows: np.ndarray) -> list[TreeOutline]:
     u, v, depth = canvas.lens.project_each(np.column_stack([x, y, height - radius]))
     size = radius * canvas.lens.focal / np.maximum(depth, NEAR)
     shapes = np.abs(x * 13 + y * 7).astype(int) % 4
-    middles = np.stack(
-        [u[:, None] - (0.12 * size)[:, None] * LIFTS, v[:, None] - size[:, None] * LIFTS], axis=-1
-    )  # (n, 3, 2)
+    across, up = u[:, None] - (0.12 * size)[:, None] * LIFTS, v[:, None] - size[:, None] * LIFTS
+    middles = np.stack([across, up], axis=-1)  # (n, 3, 2)
     crowns = (size[:, None] * SHARES)[..., None, None] * _outlines()[shapes][:, None] + middles[:, :, None]
     crowns = fixed(np.minimum(np.maximum(crowns, -1e6), 1e6))
     out = []
@@ -192,7 +187,7 @@ def _housing(state: SignalState | None) -> Mesh:
         z = (1 - i) * HEAD
         on = lamp is state
         ring = [(-0.15, 0.165 * math.cos(a), z + 0.165 * math.sin(a)) for a in angle]
-        colour: Colour = LAMP_ON[lamp] if on else LAMP_OFF[lamp]
+        colour: Colour = LAMP_ON[lamp] if on else LAMP_OFF[i]
         b.face(ring, colour, on)
     return b.mesh()
 
