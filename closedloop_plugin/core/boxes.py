@@ -24,7 +24,7 @@ def corners(box: OrientedBox) -> list[tuple[float, float]]:
 
 
 def contains(box: OrientedBox, point: tuple[float, float]) -> bool:
-    """Whether the point is inside the box or on its border."""
+    """True if the point is inside the box or on its border."""
     dx, dy = point[0] - box[0], point[1] - box[1]
     return abs(dx * box[2] + dy * box[3]) <= box[4] + 1e-9 and abs(dy * box[2] - dx * box[3]) <= box[5] + 1e-9
 

@@ -89,7 +89,7 @@ class EpisodeRecord:
 
     @property
     def retryable(self) -> bool:
-        """Whether another try can help: a corrected program is another suite, and a run of its own."""
+        """True if another try can help: a corrected program is another suite, and a run of its own."""
         return self.blamed not in ("", EpisodeFault.PROGRAM)
 
     @property

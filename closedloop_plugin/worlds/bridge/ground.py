@@ -96,7 +96,7 @@ def _straightest_successor(lane: Any) -> Any:
 
 
 def joined(lane: Any, other: Any) -> bool:
-    """Whether `other`, None or a lane that the map links to `lane`, begins at its end, in its direction."""
+    """True if `other`, None or a lane that the map links to `lane`, begins at its end, in its direction."""
     if lane is None or other is None:
         return False
     end, start = _line(lane)[-2:], _line(other)[:2]

@@ -143,7 +143,7 @@ def _road_at(road: RoadMap, trigger: Pose, trigger_s: float) -> RoadMap:
 
 
 def _misfit(setup: EpisodeSetup, scenario: RouteScenario, road: RoadMap | None) -> str:
-    """Why one of a route's several scenarios cannot be played on this road, "" if it can."""
+    """Reason why one of a route's several scenarios cannot be played on this road, "" if it can."""
     assert setup.route is not None
     if road is None or len(setup.route.played) == 1:
         return ""

@@ -77,7 +77,7 @@ class ScenicSession:
             raise (Ad2Error if self._in_user_program(exc) else WorldError)(where) from exc
 
     def _in_user_program(self, exc: BaseException) -> bool:
-        """Whether a user's program is running, and the error was raised in a step of a program, ours that it uses
+        """True if a user's program is running, and the error was raised in a step of a program, ours that it uses
         included, or by what it did; not in the simulator."""
         from scenic.core.errors import InvalidScenarioError
 

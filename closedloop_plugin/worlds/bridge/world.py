@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from closedloop_plugin.core.boxes import corners, oriented_box
+from closedloop_plugin.core.boxes import corners
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import to_ego, yaw_of_heading
 from closedloop_plugin.core.path import RoutePath, commands
@@ -28,6 +28,7 @@ from closedloop_plugin.worlds.bridge.program_setup import not_played, params_for
 from closedloop_plugin.worlds.bridge.scenic_patches import use_disk_cache
 from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
 from closedloop_plugin.worlds.bridge.stage import STANDARD, ScenarioStage
+from closedloop_plugin.worlds.bridge.standard_scenario import object_box, object_kind
 from lmms_eval_ad2.core.errors import Ad2Error
 
 # Whether bodies that stand from the start leave the ego a way along its path. Map frame, metres.
@@ -44,8 +45,8 @@ class GroundSurfaces(Protocol):
 
 
 def closed_way(path: RoutePath, ground: GroundSurfaces, objects: Sequence[Any], lent: bool = False) -> str:
-    """Why no car of the ego's size passes, "" if one does. objects: of the Scenic scene, the ego first. lent: the
-    program lets the ego use the oncoming lane.
+    """Reason why no car of the ego's size passes, "" if one does. objects: of the Scenic scene, the ego first. lent:
+    the program lets the ego use the oncoming lane.
 
     Only objects of the program that never move count: without a behaviour, a rail and a speed.
     """
@@ -53,7 +54,7 @@ def closed_way(path: RoutePath, ground: GroundSurfaces, objects: Sequence[Any], 
     start = path.locate(float(ego.position[0]), float(ego.position[1]))[0] + 0.5 * float(ego.length)
     standing = []  # (object, first s, last s, least d, largest d) of the boxes along the path
     for obj in filter(_stands, others):
-        along, aside = zip(*(path.locate(*corner) for corner in _corners(obj)), strict=True)
+        along, aside = zip(*(path.locate(*corner) for corner in corners(object_box(obj))), strict=True)
         standing.append((obj, min(along), max(along), min(aside), max(aside)))
     ahead = [one for one in standing if start < one[2] < path.length and one[3] < BESIDE_M and one[4] > -BESIDE_M]
     needed = float(ego.width) + CLEAR_M
@@ -76,31 +77,22 @@ def closed_way(path: RoutePath, ground: GroundSurfaces, objects: Sequence[Any], 
 
 
 def _too_close(ego: Any, standing: Sequence[Any]) -> str:
-    """Why the ego, which cannot reverse, cannot leave its place: a body stands too close before it."""
+    """Reason why the ego, which cannot reverse, cannot leave its place: a body stands too close before it."""
     x, y, yaw = float(ego.position[0]), float(ego.position[1]), yaw_of_heading(float(ego.heading))
     half, front = 0.5 * float(ego.width), 0.5 * float(ego.length)
     for obj in standing:
-        ahead, left = zip(*(to_ego(px, py, x, y, yaw) for px, py in _corners(obj)), strict=True)
+        ahead, left = zip(*(to_ego(px, py, x, y, yaw) for px, py in corners(object_box(obj))), strict=True)
         free, aside = min(ahead) - front, min(half - min(left), max(left) + half)  # sideways, on the shorter side
         if max(ahead) > front and aside > 0 and free < 0.5 * math.sqrt(2 * TURN_M * aside):
-            return f"no way: a {_kind(obj)} stands {max(free, 0):.1f} m before the ego, too close to drive around"
+            return f"no way: a {object_kind(obj)} stands {max(free, 0):.1f} m before the ego, too close to drive around"
     return ""
 
 
 def _named(objects: Sequence[Any]) -> str:
     """The kinds with their numbers, and the verb."""
-    counts = Counter(map(_kind, objects))
+    counts = Counter(map(object_kind, objects))
     words = [f"a {kind}" if number == 1 else f"{number} {kind}s" for kind, number in counts.items()]
     return " and ".join(words) + (" stands" if len(objects) == 1 else " stand")
-
-
-def _kind(obj: Any) -> str:
-    return str(getattr(obj, "kind", "object"))
-
-
-def _corners(obj: Any) -> list[tuple[float, float]]:
-    x, y, yaw = float(obj.position[0]), float(obj.position[1]), yaw_of_heading(float(obj.heading))
-    return corners(oriented_box(x, y, yaw, float(obj.length), float(obj.width)))
 
 
 def _stands(obj: Any) -> bool:

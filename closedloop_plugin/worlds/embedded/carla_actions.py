@@ -89,12 +89,12 @@ def setClosestTrafficLightStatus(vehicle: Any, color: str, distance: float = 100
 
 
 def withinDistanceToTrafficLight(vehicle: Any, thresholdDistance: float) -> bool:
-    """Whether a light is ahead of a vehicle within the distance."""
+    """True if a light is ahead of a vehicle within the distance."""
     return _simulation().signals.ahead_of(vehicle, thresholdDistance) is not None
 
 
 def withinDistanceToRedYellowTrafficLight(vehicle: Any, thresholdDistance: float) -> bool:
-    """Whether a light that is red or yellow is ahead of a vehicle within the distance."""
+    """True if a light that is red or yellow is ahead of a vehicle within the distance."""
     return getClosestTrafficLightStatus(vehicle, thresholdDistance) in ("red", "yellow")
 
 

@@ -221,7 +221,7 @@ def _usable(lane: Any, stage: ScenarioStage, crossing: list[Any]) -> bool:
 
 
 def _shares_lane(way: RoutePath, line: np.ndarray) -> bool:
-    """Whether a rail, given by points 5 m apart, uses this path's lane for 15 m or more."""
+    """True if a rail, given by points 5 m apart, uses this path's lane for 15 m or more."""
     if not len(line):
         return False
     gaps = np.sqrt(((line[:, None, :] - way.xy[None, ::2, :]) ** 2).sum(-1)).min(axis=1)

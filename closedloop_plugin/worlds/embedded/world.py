@@ -65,8 +65,8 @@ class EmbeddedWorld(ScenicWorld):
         return tuple(contacts)
 
     def visible_bodies(self, name: str) -> Mapping[str, VisibleExtent]:
-        """What the picture of a camera at this tick shows of each actor, sign and signal, by id. For observers, not for
-        agents: it is derived from the truth."""
+        """Extents of each actor, sign and signal in the picture of a camera at this tick, by id. For observers, not for
+        agents: they are derived from the truth."""
         camera = self._camera(name)
         self._pictures[name], extents = self._scene_renderer().render_measured(camera, self._view())
         return extents

@@ -99,7 +99,7 @@ def _near_statement(program: Path) -> str:
 
 
 def _expected(name: str, text: str) -> tuple[str, tuple[type, ...]]:
-    """What the program uses the name as: "classes", "behaviors" or "actions", and their bases; empty if unknown."""
+    """Use of the name in the program: "classes", "behaviors" or "actions", and their bases; empty if unknown."""
     from scenic.core.dynamics.actions import Action
     from scenic.core.dynamics.behaviors import Behavior
     from scenic.core.object_types import Object, Point

@@ -72,7 +72,7 @@ def _place(program: Path, exc: BaseException) -> tuple[str, int | None]:
 
 
 def of_packages(file: str) -> bool:
-    """Whether a file is part of Scenic or of this project, not of a user."""
+    """True if a file is part of Scenic or of this project, not of a user."""
     import scenic
 
     return any(
@@ -201,7 +201,7 @@ def remember_rejections() -> None:
 
 
 def rejection_of_simulation() -> str:
-    """Why the last simulation was rejected; empty if it is not known."""
+    """Reason of the last rejection of a simulation; empty if it is not known."""
     return " ".join(str(_LAST.pop()).split()) if _LAST else ""
 
 

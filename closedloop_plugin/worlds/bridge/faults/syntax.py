@@ -148,7 +148,7 @@ def _indentation(lines: list[str], number: int) -> str:
 
 
 def _around(line: str, at: int) -> str:
-    """What the words before and at the parser's place suggest."""
+    """Hint by the words before and at the parser's place."""
     before, rest = line[:at].rstrip(), line[at:]
     word = re.match(r"\w+", rest)
     if re.match(r"\s*param\b", line) and not re.match(r"\s*param\s+([\"']?)[A-Za-z_]\w*\1\s*=", line):

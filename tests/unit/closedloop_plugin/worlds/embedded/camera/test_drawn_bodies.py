@@ -68,12 +68,7 @@ def test_half_a_person_beside_a_truck_is_shown_in_part() -> None:
 
 
 @pytest.mark.parametrize(
-    "weather",
-    [
-        replace(NOON, sun_altitude_angle=-90.0),
-        replace(NOON, fog_density=100.0),
-    ],
-    ids=["night", "fog"],
+    "weather", [replace(NOON, sun_altitude_angle=-90.0), replace(NOON, fog_density=100.0)], ids=["night", "fog"]
 )
 def test_what_darkness_or_fog_hides_is_not_shown(weather: Weather) -> None:
     far = replace(PERSON, x=55.0, y=5.0)
