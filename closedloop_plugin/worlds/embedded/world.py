@@ -89,7 +89,10 @@ class EmbeddedWorld(ScenicWorld):
         from closedloop_plugin.worlds.embedded.camera.render import SceneView
 
         truth, ego = self.truth(), self.truth().ego
-        return SceneView(ego.x, ego.y, ego.yaw, truth.actors, truth.signals, self._weather, truth.time_s)
+        return SceneView(
+            x=ego.x, y=ego.y, yaw=ego.yaw, actors=truth.actors, signals=truth.signals, weather=self._weather,
+            time_s=truth.time_s,
+        )  # fmt: skip
 
 
 def grip(weather: Weather) -> float:

@@ -171,7 +171,12 @@ def test_a_map_is_cached_on_its_second_use(folder: Path, tmp_path: Path, monkeyp
     file = road_for(Route("1", "T", points, "", "", (20.0, 0.0, 0.0)), RoadLayout(), folder=tmp_path).file
     parsed: list[Any] = []
     parse = roads.Network.fromOpenDrive
-    monkeypatch.setattr(roads.Network, "fromOpenDrive", lambda path, **_: parsed.append(path) or parse(path))
+
+    def counted(path: Any, **_: Any) -> Any:
+        parsed.append(path)
+        return parse(path)
+
+    monkeypatch.setattr(roads.Network, "fromOpenDrive", counted)
 
     def lanes() -> list[tuple[str, bytes, Any]]:
         network = roads.Network.fromFile(str(file), useCache=False, writeCache=False)
