@@ -24,7 +24,7 @@ def corners(box: OrientedBox) -> list[tuple[float, float]]:
 
 
 def contains(box: OrientedBox, point: tuple[float, float]) -> bool:
-    """Whether the point is inside the box or on its border."""
+    """True if the point is inside the box or on its border."""
     dx, dy = point[0] - box[0], point[1] - box[1]
     return abs(dx * box[2] + dy * box[3]) <= box[4] + 1e-9 and abs(dy * box[2] - dx * box[3]) <= box[5] + 1e-9
 
@@ -50,7 +50,9 @@ def gap(a: OrientedBox, b: OrientedBox, below: float = math.inf) -> float:
     """Distance between two boxes in metres, 0 if they overlap. Results of `below` or more are lower bounds only."""
     # Separating axis theorem: disjoint boxes are separated along one of the four directions of their sides, and the
     # separation along any axis is a lower bound of the distance.
-    apart = max(distance - reach for distance, reach in _axes(a, b))
+    dx, dy = b[0] - a[0], b[1] - a[1]
+    axes = (a[2], a[3]), (-a[3], a[2]), (b[2], b[3]), (-b[3], b[2])
+    apart = max(abs(dx * ux + dy * uy) - (_reach(a, ux, uy) + _reach(b, ux, uy)) for ux, uy in axes)
     if apart <= 0.0:
         return 0.0
     if apart >= below:
@@ -79,15 +81,6 @@ def time_to_collision(a: OrientedBox, b: OrientedBox, vx: float, vy: float, with
         if enter >= leave:
             return math.inf
     return enter
-
-
-def _axes(a: OrientedBox, b: OrientedBox) -> list[tuple[float, float]]:
-    """(distance of the centres, sum of the half extents) in metres along each of the four separating axes."""
-    dx, dy = b[0] - a[0], b[1] - a[1]
-    return [
-        (abs(dx * ux + dy * uy), _reach(a, ux, uy) + _reach(b, ux, uy))
-        for ux, uy in ((a[2], a[3]), (-a[3], a[2]), (b[2], b[3]), (-b[3], b[2]))
-    ]
 
 
 def _reach(box: OrientedBox, ux: float, uy: float) -> float:

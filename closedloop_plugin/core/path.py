@@ -39,20 +39,16 @@ class RoutePath:
 
     def pose(self, s: float, d: float = 0.0) -> tuple[float, float, float]:
         """(x, y, yaw) at arc length s and offset d to the left; beyond its ends the path is extended straight."""
-        i = min(max(s, 0.0), self.length)
-        x, y, yaw = self._interpolated(i)
-        over = s - i
-        return x + over * math.cos(yaw) - d * math.sin(yaw), y + over * math.sin(yaw) + d * math.cos(yaw), wrap(yaw)
-
-    def _interpolated(self, s: float) -> tuple[float, float, float]:
-        """(x, y, yaw) at s in [0, length], with the arithmetic of numpy.interp."""
-        i = bisect_right(self._stations, s) - 1
+        inside = min(max(s, 0.0), self.length)
+        i = bisect_right(self._stations, inside) - 1
         start = self._stations[i]
-        if s == start:
-            return self._poses[i]
-        step, past = self._stations[i + 1] - start, s - start
-        (x, y, yaw), (x1, y1, yaw1) = self._poses[i], self._poses[i + 1]
-        return (x1 - x) / step * past + x, (y1 - y) / step * past + y, (yaw1 - yaw) / step * past + yaw
+        x, y, yaw = self._poses[i]
+        if inside != start:  # with the arithmetic of numpy.interp
+            step, past = self._stations[i + 1] - start, inside - start
+            x1, y1, yaw1 = self._poses[i + 1]
+            x, y, yaw = (x1 - x) / step * past + x, (y1 - y) / step * past + y, (yaw1 - yaw) / step * past + yaw
+        over = s - inside
+        return x + over * math.cos(yaw) - d * math.sin(yaw), y + over * math.sin(yaw) + d * math.cos(yaw), wrap(yaw)
 
     def locate(self, x: float, y: float, near: float | None = None, reach: float = 30.0) -> tuple[float, float]:
         """(s, d) of the closest point of the path.
@@ -125,14 +121,8 @@ def commands(
     turns = []
     for start, end in junctions:
         bend = path.bend(start, end - start)
-        turn = (
-            RouteCommand.STRAIGHT
-            if abs(bend) < math.radians(30)
-            else RouteCommand.LEFT
-            if bend > 0
-            else RouteCommand.RIGHT
-        )
-        turns.append((start - 15.0, end, turn))
+        turn = RouteCommand.LEFT if bend > 0 else RouteCommand.RIGHT
+        turns.append((start - 15.0, end, RouteCommand.STRAIGHT if abs(bend) < math.radians(30) else turn))
     turns += [
         (a - 15.0, b, RouteCommand.CHANGE_LEFT if side > 0 else RouteCommand.CHANGE_RIGHT) for a, b, side in changes
     ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from closedloop_plugin.core.state import FAULT_OF, EpisodeFault
+from lmms_eval_ad2.storage.local_weights import model_label
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ class EpisodeRecord:
 
     @property
     def retryable(self) -> bool:
-        """Whether another try can help: a corrected program is another suite, and a run of its own."""
+        """True if another try can help: a corrected program is another suite, and a run of its own."""
         return self.blamed not in ("", EpisodeFault.PROGRAM)
 
     @property
@@ -133,3 +135,12 @@ def _checker() -> TypeAdapter[EpisodeRecord]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(EpisodeRecord)
+
+
+def driver_name(agent: Mapping[str, Any]) -> str:
+    """The name of a driver in tables and pictures, such as "expert", or "lmms:llava_hf tiny-driver" with a checkpoint.
+
+    agent: EpisodeRecord.agent. Of a checkpoint that is a folder or a repository of a hub, the last part of its name.
+    """
+    name, checkpoint = str(agent.get("name", "")), model_label("", str(agent.get("model_args") or ""))
+    return f"{name} {checkpoint}" if checkpoint and checkpoint not in name else name

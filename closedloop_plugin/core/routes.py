@@ -31,7 +31,7 @@ _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
 def valid_route_id(text: str) -> bool:
-    """Whether `text` can be the id of a route: also a file name, as files are named by the id."""
+    """True if `text` can be the id of a route: also a file name, as files are named by the id."""
     return _ID.fullmatch(text) is not None
 
 

@@ -176,7 +176,7 @@ class GroundTruth:
 
 @dataclass(frozen=True)
 class Observation:
-    """What an agent may use: the car's sensors and its navigation system."""
+    """Inputs of an agent: the car's sensors and its navigation system."""
 
     tick: int
     time_s: float
@@ -190,7 +190,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class ModelUsage:
-    """What a model was asked for one decision, and its tokens. None: not known, or not reported by the backend.
+    """Hash of the questions of one decision, and its tokens. None: not known, or not reported by the backend.
 
     prompt_sha256: of the texts and images of all questions, see agents.model_backend.PromptHashes; tokens: of all
     questions together.
@@ -202,7 +202,7 @@ class ModelUsage:
 
 
 class EpisodeFault(StrEnum):
-    """What is to blame for an episode that was not driven to an end. Such an episode is never scored as driving."""
+    """Cause of an episode that was not driven to an end. Such an episode is never scored as driving."""
 
     MAP = "map"
     PROGRAM = "program"  # a Scenic program, or the scene that it describes

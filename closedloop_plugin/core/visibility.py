@@ -27,7 +27,7 @@ class VisibleExtent:
 
     @property
     def shown(self) -> bool:
-        """Whether the picture shows enough of the body to ask about it."""
+        """True if the picture shows enough of the body to ask about it."""
         return self.pixels >= SHOWN_PIXELS and self.share >= SHOWN_SHARE
 
 

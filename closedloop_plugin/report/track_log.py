@@ -20,8 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.core.driver_name import driver_name
-from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord, driver_name
 from closedloop_plugin.core.state import Actor, Control, GroundTruth
 from closedloop_plugin.maps.base import RoadMap
 from lmms_eval_ad2.core.errors import Ad2Error, DataError

@@ -40,9 +40,8 @@ from typing import Any
 
 from PIL import Image
 
-from closedloop_plugin.core.image_encoding import ImageEncoding
+from closedloop_plugin.core.image_encoding import ImageEncoding, SentImages
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.sent_images import SentImages
 from closedloop_plugin.core.state import Decision, EpisodeFault
 from closedloop_plugin.driver.agent import Agent, DecisionRequest
 from closedloop_plugin.driver.interpreter import Interpreter

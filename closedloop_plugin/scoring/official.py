@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.core.driver_name import driver_name
-from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord, driver_name
 from closedloop_plugin.scoring.ability import of_type
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, numbered, parse_record
 from lmms_eval_ad2.core.errors import Ad2Error, DataError

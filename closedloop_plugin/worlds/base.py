@@ -32,7 +32,7 @@ class EpisodeSetup:
 
     @property
     def keeps_standard(self) -> bool:
-        """Whether a program plays on top of its route's standard scenario, if the catalogue has one for the type."""
+        """True if a program plays on top of its route's standard scenario, if the catalogue has one for the type."""
         return self.route is not None and self.program is not None and not self.alone
 
 
@@ -88,7 +88,7 @@ class World(Protocol):
 
     @property
     def done(self) -> str | None:
-        """Why the simulation has ended (such as a program's `terminate`), or None."""
+        """Reason for the end of the simulation (such as a program's `terminate`), or None."""
         ...
 
     @property

@@ -47,7 +47,8 @@ def _servers(text: str) -> list[str]:
     """Distinct servers, with ports apart on one host: two worlds on one server would disturb each other's episodes."""
     named: dict[tuple[str, int], str] = {}
     for server in filter(None, map(str.strip, text.split(","))):
-        named.setdefault(_normalized(server), server)
+        host, port = address(server, "--servers")
+        named.setdefault(("127.0.0.1" if host.lower() == "localhost" else host.lower(), port), server)
     if not named:
         raise Ad2Error(f"--servers {text!r}: expected host:port with commas between, such as localhost:2000")
     for a, b in itertools.pairwise(sorted(named)):
@@ -57,12 +58,6 @@ def _servers(text: str) -> list[str]:
                 "after its own; leave ten between"
             )
     return list(named.values())
-
-
-def _normalized(server: str) -> tuple[str, int]:
-    """Host and port; localhost becomes 127.0.0.1."""
-    host, port = address(server, "--servers")
-    return ("127.0.0.1" if host.lower() == "localhost" else host.lower()), port
 
 
 def workers_for(world: FactoryRecipe, wanted: int | None) -> int:

@@ -31,7 +31,7 @@ from lmms_eval_ad2.llm.completion import (
     read_error,
     remedy,
 )
-from lmms_eval_ad2.llm.http_address import HttpAddress, split_urls
+from lmms_eval_ad2.llm.http_address import EndpointConfig, HttpAddress
 from lmms_eval_ad2.llm.request_body import encoded
 from lmms_eval_ad2.llm.request_loop import ConnectionPool, EndpointGate
 from lmms_eval_ad2.llm.server_balancer import EndpointServer
@@ -47,29 +47,6 @@ THROTTLE_FACTOR = 4
 _KEY_VARIABLE = "OPENAI_API_KEY, or the variable named by api_key_env"
 _REACH_TRIES, _REACH_TIMEOUT_S = 3, 5.0
 _EYEBALLS_S = 0.25  # before the next address of a name is tried, as aiohttp does
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointConfig:
-    """Addresses and request limits of a model.
-
-    `base_url`: of its servers, as in http_address.py. `concurrency`, `rpm`: requests in flight, and per minute, at each
-    of them. `max_retries`: repeats of one request.
-    """
-
-    base_url: str
-    api_key: str = field(default="", repr=False)
-    timeout_s: float = 60.0
-    max_retries: int = 6
-    concurrency: int = 64
-    rpm: float | None = None
-    backoff_s: float = 0.5
-    seed: int = 0
-
-    @property
-    def in_flight(self) -> int:
-        """Requests in flight at all servers together."""
-        return self.concurrency * len(split_urls(self.base_url))
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,3 +123,26 @@ def _without_user(proxy: str) -> tuple[str, dict[str, str]]:
     user = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
     bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     return bare, {"Proxy-Authorization": f"Basic {base64.b64encode(user).decode('ascii')}"}
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointConfig:
+    """Addresses and request limits of a model.
+
+    `base_url`: of its servers, as in http_address.py. `concurrency`, `rpm`: requests in flight, and per minute, at each
+    of them. `max_retries`: repeats of one request.
+    """
+
+    base_url: str
+    api_key: str = field(default="", repr=False)
+    timeout_s: float = 60.0
+    max_retries: int = 6
+    concurrency: int = 64
+    rpm: float | None = None
+    backoff_s: float = 0.5
+    seed: int = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight at all servers together."""
+        return self.concurrency * len(split_urls(self.base_url))

@@ -34,7 +34,7 @@ from lmms_eval_ad2.llm.settings import (
 from lmms_eval_ad2.storage import user_yaml
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.llm.client import EndpointConfig
+    from lmms_eval_ad2.llm.http_address import EndpointConfig
 
 Structured = Literal["json_schema", "json_object", "none"]
 STRUCTURED: tuple[Structured, ...] = ("json_schema", "json_object", "none")

@@ -19,7 +19,7 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm.server_balancer import ServerBalancer
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.llm.client import EndpointConfig
+    from lmms_eval_ad2.llm.http_address import EndpointConfig
 
 # EndpointGate: how many requests to one endpoint may start, over all sessions of the process that use it.
 

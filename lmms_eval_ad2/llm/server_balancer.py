@@ -20,7 +20,7 @@ from lmms_eval_ad2.llm.completion import NoCompletion
 from lmms_eval_ad2.llm.http_address import HttpAddress, split_urls
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.llm.client import EndpointConfig
+    from lmms_eval_ad2.llm.http_address import EndpointConfig
     from lmms_eval_ad2.llm.http_client import HttpClient
 
 # ServerChoice: which of several servers of one model gets the next request.

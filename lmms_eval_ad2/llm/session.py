@@ -19,7 +19,8 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
-from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.client import ChatClient, ChatReply, RequestFailure
+from lmms_eval_ad2.llm.http_address import EndpointConfig
 from lmms_eval_ad2.llm.request_loop import ConnectionPool, EndpointGate, run
 
 Payloads = Mapping[str, Mapping[str, Any]]

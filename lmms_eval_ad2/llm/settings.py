@@ -19,7 +19,7 @@ from lmms_eval_ad2.core.numbers import is_number, is_whole
 from lmms_eval_ad2.llm.http_address import checked_urls, split_urls
 
 if TYPE_CHECKING:  # the client imports asyncio and ssl, which a lexical judge does not need
-    from lmms_eval_ad2.llm.client import EndpointConfig
+    from lmms_eval_ad2.llm.http_address import EndpointConfig
 
 OPENAI_URL = "https://api.openai.com/v1"
 # Settings that `endpoint`, `sampling` and `price` read.
@@ -122,7 +122,7 @@ class CheckedSettings:
 
 def endpoint(settings: CheckedSettings) -> EndpointConfig:
     """Address and request limits. Raises Ad2Error for a wrong value or address, or a missing key."""
-    from lmms_eval_ad2.llm.client import EndpointConfig
+    from lmms_eval_ad2.llm.http_address import EndpointConfig
 
     base_url = checked_urls(settings.texts("base_url") or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
     return EndpointConfig(

@@ -252,7 +252,7 @@ JUDGE = """
 from lmms_eval_ad2.judge.backends import llm
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.judge.rubrics import load
-from lmms_eval_ad2.llm.client import EndpointConfig
+from lmms_eval_ad2.llm.http_address import EndpointConfig
 from lmms_eval_ad2.llm.settings import EndpointSampling
 
 RUBRICS = load()

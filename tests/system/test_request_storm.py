@@ -22,7 +22,8 @@ from support.tiers import count
 
 from lmms_eval_ad2.llm import session
 from lmms_eval_ad2.llm.cache import ReplyCache
-from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig
+from lmms_eval_ad2.llm.client import ChatReply
+from lmms_eval_ad2.llm.http_address import EndpointConfig
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
 CONCURRENCY, BATCHES = 32, 10

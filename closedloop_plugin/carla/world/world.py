@@ -99,7 +99,7 @@ class CarlaWorld(ScenicWorld):
         picture = self._simulation.actors.cameras[camera.name].picture(self._simulation.current_frame)
         drops = self._perception.lens_drops
         if drops:
-            from closedloop_plugin.worlds.embedded.camera.layers.lens_drops import draw_drops
+            from closedloop_plugin.worlds.embedded.camera.layers.effects import draw_drops
 
             picture = picture.copy()
             draw_drops(picture, drops, self._setup.seed, camera.name)

@@ -91,7 +91,7 @@ def _compile_for_carla(setup: EpisodeSetup) -> None:
     """Report that the program compiles with CARLA's model. Raises Ad2Error that names this model."""
     from closedloop_plugin.scenarios.suites.lookup import data_home
     from closedloop_plugin.worlds.base import InvalidScene
-    from closedloop_plugin.worlds.bridge.carla_compilation import compile_for_carla
+    from closedloop_plugin.worlds.bridge.program_setup import compile_for_carla
     from lmms_eval_ad2.core.errors import Ad2Error
 
     try:

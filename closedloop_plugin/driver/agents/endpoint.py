@@ -17,8 +17,8 @@ from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelRe
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm import session
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
-from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
-from lmms_eval_ad2.llm.http_address import checked_urls
+from lmms_eval_ad2.llm.client import ChatClient, ChatReply, RequestFailure
+from lmms_eval_ad2.llm.http_address import EndpointConfig, checked_urls
 from lmms_eval_ad2.llm.settings import OPENAI_URL, key_for
 
 MAX_TOKENS = 256

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from closedloop_plugin.core.image_encoding import image_encodings
-from closedloop_plugin.core.sent_images import SentImages
+from closedloop_plugin.core.image_encoding import SentImages, image_encodings
 from closedloop_plugin.core.state import Decision
 from closedloop_plugin.driver.agent import Agent, DecisionRequest, PastDecision, is_concurrent
 from lmms_eval_ad2.core.errors import Ad2Error

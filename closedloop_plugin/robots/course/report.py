@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from closedloop_plugin.core.driver_name import driver_name
+from closedloop_plugin.core.record import driver_name
 from closedloop_plugin.robots.course.records import SegmentRunRecord
 from lmms_eval_ad2.core.printed import printable
 from lmms_eval_ad2.report import cell_text, tables

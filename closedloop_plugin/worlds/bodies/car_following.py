@@ -44,19 +44,17 @@ def max_acceleration(body: SimulatedBody, others: Sequence[SimulatedBody], lines
     if rail.gap is not None:
         leader = find_leader(body, rail, others)
         if leader is not None:
-            speed = rail.speed if rail.now is None else rail.now
-            best = idm(
-                speed=speed,
-                desired=max(rail.speed, speed),
-                gap=leader[0],
-                lead=leader[1],
-                accel=rail.accel,
-                brake=rail.brake,
-                rest=rail.gap,
-            )
+            best = _behind(rail, gap=leader[0], lead=leader[1], rest=rail.gap)
     if rail.lights:
         best = min(best, _stop_line_acceleration(body, rail, lines))
     return best
+
+
+def _behind(rail: Rail, gap: float, lead: float, rest: float) -> float:
+    """IDM on a rail behind a leader."""
+    speed = rail.speed if rail.now is None else rail.now
+    desired = max(rail.speed, speed)
+    return idm(speed=speed, desired=desired, gap=gap, lead=lead, accel=rail.accel, brake=rail.brake, rest=rest)
 
 
 def find_leader(body: SimulatedBody, rail: Rail, others: Sequence[SimulatedBody]) -> tuple[float, float] | None:
@@ -100,14 +98,5 @@ def _stop_line_acceleration(body: SimulatedBody, rail: Rail, lines: Sequence[Sto
             continue
         speed = rail.speed if rail.now is None else rail.now
         if speed * speed / (2 * left) < rail.brake:  # v^2 / (2 s): deceleration that stops at the line
-            limit = idm(
-                speed=speed,
-                desired=max(rail.speed, speed),
-                gap=left,
-                lead=0.0,
-                accel=rail.accel,
-                brake=rail.brake,
-                rest=1.0,
-            )
-            best = min(best, limit)
+            best = min(best, _behind(rail, gap=left, lead=0.0, rest=1.0))
     return best

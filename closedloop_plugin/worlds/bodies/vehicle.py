@@ -145,9 +145,8 @@ def _next_speed(
         pull, resist = 0.0, min(spec.brake * min(brake, 1.0), tyre)
     elif throttle > 0.0:
         top = spec.top_speed if not reverse else 8.0
-        free = (
-            min(1.0, max(0.0, (top - speed) / 2.0)) if (v < 0) == reverse else 1.0
-        )  # fades out over the last 2 m/s below top speed
+        # The pull fades out over the last 2 m/s below top speed.
+        free = min(1.0, max(0.0, (top - speed) / 2.0)) if (v < 0) == reverse else 1.0
         # a = P / (m v), at most `pull` and what the tyres transmit
         pull = min(min(throttle, 1.0) * min(spec.pull, spec.power / (spec.mass * max(speed, 1.0))), tyre) * free
         pull, resist = (-pull if reverse else pull), 0.0

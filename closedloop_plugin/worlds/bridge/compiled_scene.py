@@ -12,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
+from closedloop_plugin.worlds.bridge.faults.checks import check_number_of_objects, check_scene, check_words
 from closedloop_plugin.worlds.bridge.faults.dialects import check_dialect
 from closedloop_plugin.worlds.bridge.faults.endless import no_endless_loop
-from closedloop_plugin.worlds.bridge.faults.place import at_its_param, place_of
-from closedloop_plugin.worlds.bridge.faults.rejections import counted_rejections
-from closedloop_plugin.worlds.bridge.faults.values import check_number_of_objects, check_scene
-from closedloop_plugin.worlds.bridge.faults.words import check_words
+from closedloop_plugin.worlds.bridge.faults.place import at_its_param, counted_rejections, place_of
 from closedloop_plugin.worlds.bridge.params import (
     check_domains,
     check_names,
     check_values,
     declared_params,
+    domains_of,
     drawn_of,
-    space_of,
 )
+from closedloop_plugin.worlds.bridge.scenic_patches import apply_patches
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.standard_scenario import StandardScenario, collision_at_start, on_top_of
 from lmms_eval_ad2.core.errors import Ad2Error, require
@@ -58,8 +58,6 @@ def scenic() -> Any:
     except Ad2Error as exc:
         text = str(exc) + str(exc.__cause__)
         raise Ad2Error(LIBGL_HINT) if "libGL" in text or "libgthread" in text else exc from None
-    from closedloop_plugin.worlds.bridge.scenic_patches import apply_patches
-
     apply_patches()
     return module
 
@@ -122,7 +120,7 @@ def space_for(program: Path, model: str, params: dict[str, Any]) -> dict[str, Pa
     """Domains of the program's free parameters, compiled but not sampled. Raises Ad2Error as scene_for."""
     check_dialect(Path(program), params)
     with _located_errors(program, 0):
-        return space_of(_compiled(program, model, params, 0))
+        return domains_of(_compiled(program, model, params, 0).params)
 
 
 def _compiled(program: Path, model: str, params: dict[str, Any], seed: int) -> Any:
@@ -137,15 +135,11 @@ def _compiled(program: Path, model: str, params: dict[str, Any], seed: int) -> A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OpenDriveWarning)  # CARLA's towns have shoulders in the middle of roads
         warnings.filterwarnings("ignore", "While sampling internally")  # of an error that is raised later
-        with on_top_of(_standard(params.get("stage"))):
+        stage = params.get("stage")
+        parts = stage.parts if isinstance(stage, ScenarioStage) else ()
+        standard = (StandardScenario(CATALOGUE[one.kind].program, one, n) for n, one in enumerate(parts, 1))
+        with on_top_of(tuple(standard)):
             return module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
-
-
-def _standard(stage: ScenarioStage | None) -> tuple[StandardScenario, ...]:
-    from closedloop_plugin.scenarios.catalogue import CATALOGUE
-
-    parts = stage.parts if isinstance(stage, ScenarioStage) else ()
-    return tuple(StandardScenario(CATALOGUE[one.kind].program, one, n) for n, one in enumerate(parts, 1))
 
 
 @contextmanager

@@ -24,8 +24,8 @@ class NetworkGround:
     def __init__(self, network: Any) -> None:
         self._lanes = list(network.lanes)
         self._lane_tree = shapely.STRtree([_shape(lane) for lane in self._lanes])
-        beside = [e for e in (*network.shoulders, *_bicycle(network)) if e is not None]
-        self._beside_tree = shapely.STRtree([_shape(e) for e in beside])
+        beside = (*network.shoulders, *(group._bikeLane for group in network.laneGroups))
+        self._beside_tree = shapely.STRtree([_shape(e) for e in beside if e is not None])
         self._junction_tree = shapely.STRtree([_shape(e) for e in network.intersections])
         self._paths: dict[int, RoutePath] = {}
 
@@ -38,11 +38,8 @@ class NetworkGround:
         if len(lanes):
             along = any(math.cos(self.direction(int(i), x, y) - way) > 0 for i in lanes)
             return DrivingSurface.LANE if along else DrivingSurface.ONCOMING
-        return (
-            DrivingSurface.SHOULDER
-            if len(self._beside_tree.query(point, predicate="intersects"))
-            else DrivingSurface.OFF
-        )
+        beside = self._beside_tree.query(point, predicate="intersects")
+        return DrivingSurface.SHOULDER if len(beside) else DrivingSurface.OFF
 
     def direction(self, lane: int, x: float, y: float) -> float:
         """Yaw of the lane's traffic near (x, y), rad."""
@@ -99,7 +96,7 @@ def _straightest_successor(lane: Any) -> Any:
 
 
 def joined(lane: Any, other: Any) -> bool:
-    """Whether `other`, None or a lane that the map links to `lane`, begins at its end, in its direction."""
+    """True if `other`, None or a lane that the map links to `lane`, begins at its end, in its direction."""
     if lane is None or other is None:
         return False
     end, start = _line(lane)[-2:], _line(other)[:2]
@@ -124,7 +121,3 @@ def _line(element: Any) -> np.ndarray:
 def _shape(element: Any) -> Any:
     polygon = element.polygon
     return polygon if polygon.is_valid else polygon.buffer(0)
-
-
-def _bicycle(network: Any) -> list[Any]:
-    return [lane for group in network.laneGroups for lane in (group._bikeLane,) if lane is not None]

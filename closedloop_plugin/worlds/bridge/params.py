@@ -15,9 +15,8 @@ from typing import Any
 
 from closedloop_plugin.core.perception import PERCEPTION_CONDITIONS, PerceptionConditions
 from closedloop_plugin.core.routes import Weather
-from closedloop_plugin.core.weather_presets import program_weather
 from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
-from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.errors import Ad2Error, near_hint
 from lmms_eval_ad2.core.numbers import is_number
 
 WEATHER = tuple(f.name for f in fields(Weather))
@@ -31,12 +30,8 @@ RESERVED = frozenset({
 })  # fmt: skip
 
 
-def space_of(scenario: Any) -> dict[str, ParameterDomain]:
-    """Name -> domain of every param of a compiled scenario that is a distribution of constants."""
-    return _domains(scenario.params)
-
-
-def _domains(params: Mapping[str, Any]) -> dict[str, ParameterDomain]:
+def domains_of(params: Mapping[str, Any]) -> dict[str, ParameterDomain]:
+    """Name -> domain of every param that is a distribution of constants."""
     from scenic.core.distributions import Distribution
 
     found = {}
@@ -81,11 +76,11 @@ def drawn_of(scenario: Any, scene: Any, values: Mapping[str, Any]) -> dict[str, 
     names = {n for n, v in scenario.params.items() if n not in RESERVED and isinstance(v, Distribution)} | set(values)
     names |= set(PERCEPTION_CONDITIONS) & set(scene.params)
     found = {name: scene.params[name] for name in sorted(names)}
-    return {name: _plain(value) for name, value in found.items() if isinstance(value, str | int | float | bool)}
-
-
-def _plain(value: Any) -> Any:
-    return float(value) if isinstance(value, float) else value
+    return {
+        name: float(value) if isinstance(value, float) else value  # numpy's floats become Python's
+        for name, value in found.items()
+        if isinstance(value, str | int | float | bool)
+    }
 
 
 def weather_of(scene: Any, otherwise: Weather) -> Weather:
@@ -148,7 +143,7 @@ def check_names(values: Mapping[str, Any], program: Any) -> None:
 
 def check_domains(declared: Mapping[str, Any]) -> None:
     """Raise Ad2Error for a free parameter whose bounds are reversed: no value of --set or of a search lies in it."""
-    for name, domain in _domains(declared).items():
+    for name, domain in domains_of(declared).items():
         if domain.low > domain.high:
             raise Ad2Error(
                 f"param {name}: from {domain.low:g} to {domain.high:g}; the lower bound comes first: "
@@ -161,7 +156,7 @@ def check_values(values: Mapping[str, Any], declared: Mapping[str, Any], program
 
     Without the check the first would have no effect, and the second would fail later without a useful location.
     """
-    domains = _domains(declared)
+    domains = domains_of(declared)
     for name, value in sorted(values.items()):
         if name not in declared:
             free = ", ".join(domains) or "none"
@@ -178,3 +173,58 @@ def _mismatch(value: Any, domain: ParameterDomain) -> str:
         return "" if value in domain.options else f"one of {', '.join(map(str, domain.options))}"
     fits = is_number(value) and not (domain.whole and value != int(value))
     return "" if fits else f"a {'whole ' if domain.whole else ''}number ({domain.low:g} to {domain.high:g})"
+
+
+# CARLA's weather presets by name, and the weather of a program's `param weather`.
+#
+# Values of carla.WeatherParameters of CARLA 0.9.16; a test compares them if the carla package is installed.
+
+NIGHT, SUNSET, NOON = -90.0, 15.0, 45.0  # altitude of the sun, degrees
+# name -> cloudiness, precipitation, deposits, wetness, wind (%), altitude of the sun (degrees), fog (%).
+_ROWS: dict[str, tuple[float, float, float, float, float, float, float]] = {
+    "ClearNight": (5, 0, 0, 0, 10, NIGHT, 60),
+    "ClearNoon": (5, 0, 0, 0, 10, NOON, 2),
+    "ClearSunset": (5, 0, 0, 0, 10, SUNSET, 2),
+    "CloudyNight": (60, 0, 0, 0, 10, NIGHT, 60),
+    "CloudyNoon": (60, 0, 0, 0, 10, NOON, 3),
+    "CloudySunset": (60, 0, 0, 0, 10, SUNSET, 3),
+    "DustStorm": (100, 0, 0, 0, 100, NOON, 2),
+    "HardRainNight": (100, 100, 90, 100, 100, NIGHT, 100),
+    "HardRainNoon": (100, 100, 90, 0, 100, NOON, 7),
+    "HardRainSunset": (100, 100, 90, 0, 100, SUNSET, 7),
+    "MidRainSunset": (60, 60, 60, 0, 60, SUNSET, 3),
+    "MidRainyNight": (80, 60, 60, 80, 60, NIGHT, 60),
+    "MidRainyNoon": (60, 60, 60, 0, 60, NOON, 3),
+    "SoftRainNight": (60, 30, 50, 60, 30, NIGHT, 60),
+    "SoftRainNoon": (20, 30, 50, 0, 30, NOON, 3),
+    "SoftRainSunset": (20, 30, 50, 0, 30, SUNSET, 2),
+    "WetCloudyNight": (60, 0, 50, 60, 10, NIGHT, 60),
+    "WetCloudyNoon": (60, 0, 50, 0, 10, NOON, 3),
+    "WetCloudySunset": (60, 0, 50, 0, 10, SUNSET, 2),
+    "WetNight": (5, 0, 50, 60, 10, NIGHT, 60),
+    "WetNoon": (5, 0, 50, 0, 10, NOON, 3),
+    "WetSunset": (5, 0, 50, 0, 10, SUNSET, 2),
+}
+_COLUMNS = (
+    "cloudiness", "precipitation", "precipitation_deposits", "wetness", "wind_intensity", "sun_altitude_angle",
+    "fog_density",
+)  # fmt: skip
+PRESETS = {name: replace(Weather(), **dict(zip(_COLUMNS, map(float, row), strict=True))) for name, row in _ROWS.items()}
+
+
+def program_weather(value: Any, otherwise: Weather) -> Weather:
+    """Weather from a program's `param weather`: the name of a preset, or a dict of parameters (as in Scenic)."""
+    if value is None:
+        return otherwise
+    if isinstance(value, str):
+        if value not in PRESETS:
+            raise Ad2Error(f"param weather: CARLA has no preset {value!r}{near_hint(value, PRESETS)}; or a dict")
+        return PRESETS[value]
+    if not isinstance(value, Mapping):
+        raise Ad2Error(f"param weather: expected a preset's name or a dict, found {type(value).__name__}")
+    for name, number in value.items():
+        if name not in WEATHER:
+            raise Ad2Error(f"param weather: unknown {name!r}{near_hint(str(name), WEATHER)}")
+        if not is_number(number):
+            raise Ad2Error(f"param weather: {name}: expected a number, found {number!r}")
+    return replace(otherwise, **{name: float(number) for name, number in value.items()})

@@ -18,8 +18,10 @@ from closedloop_plugin.maps.base import CORRIDOR, RoadLayout, RoadMap, RouteSect
 from closedloop_plugin.scenarios.catalogue import CATALOGUE, HERE
 from closedloop_plugin.scenarios.staging import RouteStaging, staging, undrivable
 from closedloop_plugin.worlds.base import EpisodeSetup
-from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for
+from closedloop_plugin.worlds.bridge.faults.place import map_of
 from closedloop_plugin.worlds.bridge.ground import path_ahead
+from closedloop_plugin.worlds.bridge.session import close_running
 from closedloop_plugin.worlds.bridge.stage import NO_FILE, ScenarioStage
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.storage.files import file_sha256
@@ -105,9 +107,7 @@ def _part(stage: ScenarioStage, scenario: RouteScenario, label: str) -> Scenario
     """The stage of one scenario. One of several has the junction ahead of its trigger point as its only one."""
     road, trigger_s = stage.road, _trigger_s(stage.road, scenario.trigger)
     road = _road_at(road, scenario.trigger, trigger_s) if label else road
-    return replace(
-        stage, road=road, params=scenario.params, kind=scenario.kind, trigger_s=trigger_s, label=label
-    )  # fmt: skip
+    return replace(stage, road=road, params=scenario.params, kind=scenario.kind, trigger_s=trigger_s, label=label)
 
 
 def _trigger_s(road: RoadMap, trigger: Pose) -> float:
@@ -143,7 +143,7 @@ def _road_at(road: RoadMap, trigger: Pose, trigger_s: float) -> RoadMap:
 
 
 def _misfit(setup: EpisodeSetup, scenario: RouteScenario, road: RoadMap | None) -> str:
-    """Why one of a route's several scenarios cannot be played on this road, "" if it can."""
+    """Reason why one of a route's several scenarios cannot be played on this road, "" if it can."""
     assert setup.route is not None
     if road is None or len(setup.route.played) == 1:
         return ""
@@ -178,16 +178,25 @@ def road_ahead(
     try:
         return road_for(
             Route(id="program", town=file.stem, points=points, scenario="", scenario_name="", trigger=(x, y, yaw)),
-            RoadLayout(),
-            file,
-        )
+            RoadLayout(), file,
+        )  # fmt: skip
     except Ad2Error:  # no route can be traced from here: off the road, or against traffic
-        sha = file_sha256(file)
-        return RoadMap(
-            file=file,
-            source="town",
-            town=file.stem,
-            sha256=sha,
-            path=path,
-            pieces=(RouteSection(0.0, path.length, "measured"),),
-        )
+        measured = (RouteSection(0.0, path.length, "measured"),)
+        return RoadMap(file=file, source="town", town=file.stem, sha256=file_sha256(file), path=path, pieces=measured)
+
+
+def compile_for_carla(setup: EpisodeSetup, maps: Path) -> None:
+    """Compile the episode's program with CARLA's model, without a server, and sample a scene: it plays in CARLA.
+
+    maps: folder of made maps.
+
+    Needs the package carla. Raises Ad2Error and InvalidScene as scene_for.
+    """
+    from closedloop_plugin.maps.build import road_for
+
+    layout, file = program_of(setup)
+    road = road_for(setup.route, layout, town=setup.town, folder=maps) if setup.route else None
+    params = params_for(setup, road, stage_for(setup, road))
+    close_running()
+    with map_of(setup):
+        scene_for(file, "closedloop_plugin.carla.world.model", params, setup.seed, setup.values)

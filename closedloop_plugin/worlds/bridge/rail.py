@@ -122,7 +122,6 @@ def _stopping_acceleration(left: float, speed: float, brake: float, dt: float) -
     if left <= 0.05:
         return -brake
     needed = speed * speed / (2 * left)  # v^2 / (2 s)
-    ease = (
-        (left / 1.5 - speed) / max(dt, 1e-3) if left < 3.0 else math.inf
-    )  # v proportional to the distance: no overshoot
+    # Over the last metres v is proportional to the distance: no overshoot.
+    ease = (left / 1.5 - speed) / max(dt, 1e-3) if left < 3.0 else math.inf
     return min(ease, -needed) if needed > 0.4 * brake or left < 3.0 else math.inf

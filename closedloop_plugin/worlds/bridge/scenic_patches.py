@@ -13,20 +13,55 @@ import json
 import pickle
 import struct
 import sys
-from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
+from importlib.metadata import version
 from pathlib import Path
 from types import CodeType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.maps.opendrive_file import SCENIC, map_bytes, opendrive_root
-from closedloop_plugin.worlds.bridge.disk_cache import NETWORKS, PROGRAMS, disk_cache, entry_name
-from closedloop_plugin.worlds.bridge.faults.place import check_actions
-from closedloop_plugin.worlds.bridge.faults.rejections import remember_rejections
-from closedloop_plugin.worlds.bridge.faults.values import check_arguments, check_bounds, checked_after
+from closedloop_plugin.worlds.bridge.faults.checks import check_arguments, check_bounds, checked_after
+from closedloop_plugin.worlds.bridge.faults.place import check_actions, remember_rejections
 from closedloop_plugin.worlds.bridge.standard_scenario import below_program, running
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.storage.private_cache import PrivateCache
+
+# Cache of Scenic's parsing on disk: translated programs and road networks, each by the hash of its source.
+#
+#     programs/SHA256.json    a translated program, 60 kB
+#     networks/SHA256.snet    a parsed map as Scenic's pickle, 1 MB; empty: it was used once
+#
+# The hash covers the source's bytes and the versions of all that parses it. Both end as running code, so they are read
+# from private folders only; see lmms_eval_ad2/storage/private_cache.py and docs/security.md.
+
+FORMAT = 2  # of the entries
+PROGRAMS, NETWORKS = "programs", "networks"
+MOST = {PROGRAMS: 300, NETWORKS: 256}
+
+_CACHES: dict[str, PrivateCache] = {}
+
+
+def use_disk_cache(folder: Path) -> None:
+    """Cache below this folder from now on."""
+    _CACHES.update((kind, PrivateCache(Path(folder) / kind, most)) for kind, most in MOST.items())
+
+
+def disk_cache(kind: str) -> PrivateCache | None:
+    """The cache of PROGRAMS or NETWORKS; None before `use_disk_cache`."""
+    return _CACHES.get(kind)
+
+
+def entry_name(source: bytes, suffix: str) -> str:
+    """Name of the entry of a source."""
+    return hashlib.sha256(_versions() + source).hexdigest() + suffix
+
+
+@cache
+def _versions() -> bytes:
+    packages = [f"{name} {version(name)}" for name in ("scenic", "shapely", "numpy", "scipy")]
+    return "\n".join([str(FORMAT), sys.version, *packages, ""]).encode()
+
 
 # Translation of Scenic programs into Python code, remembered by text: a file is parsed once, not for every scene.
 #
@@ -38,8 +73,7 @@ from lmms_eval_ad2.core.errors import Ad2Error
 MOST_TRANSLATIONS = 300  # translations to remember
 
 
-@dataclass(frozen=True)
-class TranslatedProgram:
+class TranslatedProgram(NamedTuple):
     """Python code of a program, the expressions of its requirements, and Scenic's hash of its syntax tree."""
 
     code: CodeType
@@ -48,13 +82,6 @@ class TranslatedProgram:
 
 
 _KNOWN: dict[tuple[str, str], TranslatedProgram] = {}
-
-
-def remember_translations() -> None:
-    """Let Scenic's compiler use `translated`."""
-    import scenic.syntax.translator as translator
-
-    translator.compileStream = wraps(translator.compileStream)(_compile_stream)
 
 
 def translated(source: str, filename: str) -> TranslatedProgram:
@@ -208,7 +235,9 @@ def _network(cls: Any, path: Path, parse: Any) -> Any:
     if not network.lanes:
         raise MapError(path, SCENIC, "no driving lane in it")
     if store:
-        store.write(name, b"" if entry is None else _packed(network, digest))
+        # In Scenic's format, compressed in a tenth of the time that its own function takes.
+        header = struct.pack("<I", network._currentFormatVersion()) + digest + _OPTIONS
+        store.write(name, b"" if entry is None else header + gzip.compress(pickle.dumps(network), compresslevel=1))
     return network
 
 
@@ -216,15 +245,10 @@ def _refused(path: Path, exc: Ad2Error) -> MapError:
     return MapError(path, SCENIC, str(exc).removeprefix(f"{path}: "))
 
 
-def _packed(network: Any, digest: bytes) -> bytes:
-    """The network in Scenic's format, compressed in a tenth of the time that its own function takes."""
-    header = struct.pack("<I", network._currentFormatVersion()) + digest + _OPTIONS
-    return header + gzip.compress(pickle.dumps(network), compresslevel=1)
-
-
 def apply_patches() -> None:
     """Patch the scenic package once; later calls have no effect."""
     import scenic.core.dynamics as dynamics
+    import scenic.syntax.translator as translator
 
     if dynamics.stuckBehaviorWarningTimeout == 0:
         return
@@ -235,7 +259,7 @@ def apply_patches() -> None:
     _check_actions()
     _check_values()
     _share_property_defaults()
-    remember_translations()
+    translator.compileStream = wraps(translator.compileStream)(_compile_stream)
     cache_networks()
 
 

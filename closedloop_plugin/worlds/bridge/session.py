@@ -15,8 +15,7 @@ from closedloop_plugin.scenarios.known_words import UnknownWord
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
 from closedloop_plugin.worlds.bridge.compiled_scene import ENDS_PROCESS, CompiledScene
 from closedloop_plugin.worlds.bridge.faults.endless import no_endless_loop
-from closedloop_plugin.worlds.bridge.faults.place import APPLY, place_of
-from closedloop_plugin.worlds.bridge.faults.rejections import rejection_of_simulation
+from closedloop_plugin.worlds.bridge.faults.place import APPLY, place_of, rejection_of_simulation
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.core.errors import Ad2Error, require
 
@@ -78,7 +77,7 @@ class ScenicSession:
             raise (Ad2Error if self._in_user_program(exc) else WorldError)(where) from exc
 
     def _in_user_program(self, exc: BaseException) -> bool:
-        """Whether a user's program is running, and the error was raised in a step of a program, ours that it uses
+        """True if a user's program is running, and the error was raised in a step of a program, ours that it uses
         included, or by what it did; not in the simulator."""
         from scenic.core.errors import InvalidScenarioError
 

@@ -108,7 +108,7 @@ class ScenarioStage:
 
     @property
     def reached_trigger(self) -> bool:
-        """Whether the ego's front is within 2 m of the trigger point, so that a car waiting at a stop line counts."""
+        """True if the ego's front is within 2 m of the trigger point, so that a car waiting at a stop line counts."""
         return self.ego_s + 4.3 >= self.trigger_s
 
     # -- outputs -------------------------------------------------------------------------------------------------
@@ -154,12 +154,12 @@ class ScenarioStage:
 
     @property
     def in_scene(self) -> bool:
-        """Whether the actors of this scenario are in the scene: always, unless the route has several."""
+        """True if the actors of this scenario are in the scene: always, unless the route has several."""
         return not self.label or self.trigger_s - APPEARS_M <= self.ego_s <= self.trigger_s + LEAVES_M
 
     @property
     def _is_past(self) -> bool:
-        """Whether the ego has left the junction of this scenario, one of several: its lights may cycle again, since
+        """True if the ego has left the junction of this scenario, one of several: its lights may cycle again, since
         those of a junction close to it depend on them."""
         return bool(self.label) and any(self.ego_s > end for _, end in self.road.junctions)
 
@@ -173,7 +173,7 @@ class ScenarioStage:
 
     @property
     def lends_oncoming(self) -> bool:
-        """Whether the program or a scenario under it lets the ego use the oncoming lane."""
+        """True if the program or a scenario under it lets the ego use the oncoming lane."""
         return self.oncoming_allowed or any(part.oncoming_allowed for part in self.parts)
 
     @property
@@ -217,5 +217,5 @@ class ScenarioStage:
 
 
 def in_scene(part: ScenarioStage | None) -> bool:
-    """Whether an actor is in the scene. `part`: the stage of its scenario, None if it has none."""
+    """True if an actor is in the scene. `part`: the stage of its scenario, None if it has none."""
     return part is None or part.in_scene

@@ -77,7 +77,7 @@ class StandardScenario:
 
 
 def _is_at(obj: Any, place: tuple[float, float]) -> bool:
-    """Whether the object's position is no random one, and this place."""
+    """True if the object's position is no random one, and this place."""
     from scenic.core.distributions import needsSampling
 
     return not needsSampling(obj.position) and math.dist((obj.position[0], obj.position[1]), place) < AT_START_M
@@ -115,24 +115,25 @@ def running(namespace: dict[str, Any]) -> StandardScenario | None:
 
 
 def collision_at_start(scene: Any, with_ego: bool = False) -> str:
-    """What of the program stands inside what of the standard scenario, "" if nothing does. with_ego: or in the ego."""
+    """Message of an object of the program that stands inside one of the standard scenario, or `with_ego` in the ego."""
     bodies = [o for o in scene.objects if o is not scene.egoObject and not getattr(o, "gone", False)]
-    standard = [(o, _box(o)) for o in bodies if getattr(o, "role", "") == STANDARD]
-    own = [(o, _box(o)) for o in bodies if getattr(o, "role", "") != STANDARD]
-    ego = _box(scene.egoObject) if with_ego and scene.egoObject is not None else None
+    standard = [(o, object_box(o)) for o in bodies if getattr(o, "role", "") == STANDARD]
+    own = [(o, object_box(o)) for o in bodies if getattr(o, "role", "") != STANDARD]
+    ego = object_box(scene.egoObject) if with_ego and scene.egoObject is not None else None
     for obj, box in own:
         if ego is not None and overlap(box, ego):
-            return f"its {_kind(obj)} stands inside the ego"
+            return f"its {object_kind(obj)} stands inside the ego"
         for other, place in standard:
             if overlap(box, place):
-                return f"its {_kind(obj)} stands inside a {_kind(other)} of the standard scenario"
+                return f"its {object_kind(obj)} stands inside a {object_kind(other)} of the standard scenario"
     return ""
 
 
-def _box(obj: Any) -> OrientedBox:
+def object_box(obj: Any) -> OrientedBox:
+    """Footprint of a Scenic object."""
     x, y, yaw = float(obj.position[0]), float(obj.position[1]), yaw_of_heading(float(obj.heading))
     return oriented_box(x, y, yaw, float(obj.length), float(obj.width))
 
 
-def _kind(obj: Any) -> str:
+def object_kind(obj: Any) -> str:
     return str(getattr(obj, "kind", "object"))

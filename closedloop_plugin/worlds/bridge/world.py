@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from closedloop_plugin.core.boxes import corners, oriented_box
+from closedloop_plugin.core.boxes import corners
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import to_ego, yaw_of_heading
 from closedloop_plugin.core.path import RoutePath, commands
@@ -21,14 +21,14 @@ from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, ParameterD
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, space_for
-from closedloop_plugin.worlds.bridge.disk_cache import use_disk_cache
-from closedloop_plugin.worlds.bridge.faults.maps import map_of
-from closedloop_plugin.worlds.bridge.faults.place import at_its_param
+from closedloop_plugin.worlds.bridge.faults.place import at_its_param, map_of
 from closedloop_plugin.worlds.bridge.ground import ON_ROUTE_M
 from closedloop_plugin.worlds.bridge.params import perception_of, weather_of
 from closedloop_plugin.worlds.bridge.program_setup import not_played, params_for, program_of, road_ahead, stage_for
+from closedloop_plugin.worlds.bridge.scenic_patches import use_disk_cache
 from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
 from closedloop_plugin.worlds.bridge.stage import STANDARD, ScenarioStage
+from closedloop_plugin.worlds.bridge.standard_scenario import object_box, object_kind
 from lmms_eval_ad2.core.errors import Ad2Error
 
 # Whether bodies that stand from the start leave the ego a way along its path. Map frame, metres.
@@ -45,14 +45,17 @@ class GroundSurfaces(Protocol):
 
 
 def closed_way(path: RoutePath, ground: GroundSurfaces, objects: Sequence[Any], lent: bool = False) -> str:
-    """Why no car of the ego's size passes, "" if one does. objects: of the Scenic scene, the ego first. lent: the
-    program lets the ego use the oncoming lane.
+    """Reason why no car of the ego's size passes, "" if one does. objects: of the Scenic scene, the ego first. lent:
+    the program lets the ego use the oncoming lane.
 
     Only objects of the program that never move count: without a behaviour, a rail and a speed.
     """
     ego, *others = objects
     start = path.locate(float(ego.position[0]), float(ego.position[1]))[0] + 0.5 * float(ego.length)
-    standing = [(obj, *_extent(path, obj)) for obj in others if _stands(obj)]
+    standing = []  # (object, first s, last s, least d, largest d) of the boxes along the path
+    for obj in filter(_stands, others):
+        along, aside = zip(*(path.locate(*corner) for corner in corners(object_box(obj))), strict=True)
+        standing.append((obj, min(along), max(along), min(aside), max(aside)))
     ahead = [one for one in standing if start < one[2] < path.length and one[3] < BESIDE_M and one[4] > -BESIDE_M]
     needed = float(ego.width) + CLEAR_M
     if reason := _too_close(ego, [obj for obj, *_ in standing]):
@@ -74,44 +77,28 @@ def closed_way(path: RoutePath, ground: GroundSurfaces, objects: Sequence[Any], 
 
 
 def _too_close(ego: Any, standing: Sequence[Any]) -> str:
-    """Why the ego, which cannot reverse, cannot leave its place: a body stands too close before it."""
+    """Reason why the ego, which cannot reverse, cannot leave its place: a body stands too close before it."""
     x, y, yaw = float(ego.position[0]), float(ego.position[1]), yaw_of_heading(float(ego.heading))
     half, front = 0.5 * float(ego.width), 0.5 * float(ego.length)
     for obj in standing:
-        ahead, left = zip(*(to_ego(px, py, x, y, yaw) for px, py in _corners(obj)), strict=True)
+        ahead, left = zip(*(to_ego(px, py, x, y, yaw) for px, py in corners(object_box(obj))), strict=True)
         free, aside = min(ahead) - front, min(half - min(left), max(left) + half)  # sideways, on the shorter side
         if max(ahead) > front and aside > 0 and free < 0.5 * math.sqrt(2 * TURN_M * aside):
-            return f"no way: a {_kind(obj)} stands {max(free, 0):.1f} m before the ego, too close to drive around"
+            return f"no way: a {object_kind(obj)} stands {max(free, 0):.1f} m before the ego, too close to drive around"
     return ""
 
 
 def _named(objects: Sequence[Any]) -> str:
     """The kinds with their numbers, and the verb."""
-    counts = Counter(map(_kind, objects))
+    counts = Counter(map(object_kind, objects))
     words = [f"a {kind}" if number == 1 else f"{number} {kind}s" for kind, number in counts.items()]
     return " and ".join(words) + (" stands" if len(objects) == 1 else " stand")
-
-
-def _kind(obj: Any) -> str:
-    return str(getattr(obj, "kind", "object"))
-
-
-def _corners(obj: Any) -> list[tuple[float, float]]:
-    x, y, yaw = float(obj.position[0]), float(obj.position[1]), yaw_of_heading(float(obj.heading))
-    return corners(oriented_box(x, y, yaw, float(obj.length), float(obj.width)))
 
 
 def _stands(obj: Any) -> bool:
     moves = getattr(obj, "behavior", None) is not None or getattr(obj, "rail", None) is not None
     other = getattr(obj, "role", "") == STANDARD or moves
     return not other and not getattr(obj, "gone", False) and float(obj.speed or 0.0) == 0.0
-
-
-def _extent(path: RoutePath, obj: Any) -> tuple[float, float, float, float]:
-    """(first s, last s, least d, largest d) of an object's box along the path."""
-    places = [path.locate(*corner) for corner in _corners(obj)]
-    along, aside = zip(*places, strict=True)
-    return min(along), max(along), min(aside), max(aside)
 
 
 def _widest(
@@ -189,8 +176,11 @@ class ScenicWorld:
         self._lights = TrafficLightCycle(road.stop_lines, setup.seed)
         self._command = commands(road.path, road.junctions, road.changes)
         self._begin(compiled, stage)
-        if not stage.kind:
-            self._record_closed_way(program, compiled.scene.objects)
+        if not stage.kind:  # a user's program: record the event "no way: ..." if it leaves the ego none
+            text = program.read_text("utf-8-sig", errors="replace")
+            lent = "LendOncomingLane" in text or "oncoming_allowed" in text
+            if reason := closed_way(road.path, self._ground, compiled.scene.objects, lent):
+                stage.event(reason)
         return self._observe()
 
     def step(self, control: Control) -> Observation:
@@ -273,13 +263,6 @@ class ScenicWorld:
         """Map and program of an episode. The map is None for a user's program without a route until it is compiled."""
         layout, program = program_of(setup, self.in_town)
         return (self._suite_road_for(setup.route, layout, setup.town) if setup.route else None), program
-
-    def _record_closed_way(self, program: Path, objects: Sequence[Any]) -> None:
-        """Record the event "no way: ..." if a user's program leaves the ego none."""
-        text = program.read_text("utf-8-sig", errors="replace")
-        lent = "LendOncomingLane" in text or "oncoming_allowed" in text
-        if reason := closed_way(self.road.path, self._ground, objects, lent):
-            self._stage.event(reason)
 
     def _start_simulation(self, compiled: CompiledScene, simulator: Any) -> None:
         """Start the simulation up to the first request for a control."""

@@ -89,12 +89,12 @@ def setClosestTrafficLightStatus(vehicle: Any, color: str, distance: float = 100
 
 
 def withinDistanceToTrafficLight(vehicle: Any, thresholdDistance: float) -> bool:
-    """Whether a light is ahead of a vehicle within the distance."""
+    """True if a light is ahead of a vehicle within the distance."""
     return _simulation().signals.ahead_of(vehicle, thresholdDistance) is not None
 
 
 def withinDistanceToRedYellowTrafficLight(vehicle: Any, thresholdDistance: float) -> bool:
-    """Whether a light that is red or yellow is ahead of a vehicle within the distance."""
+    """True if a light that is red or yellow is ahead of a vehicle within the distance."""
     return getClosestTrafficLightStatus(vehicle, thresholdDistance) in ("red", "yellow")
 
 
@@ -131,10 +131,18 @@ class RefusedAction(Action):
         """Never called."""
 
 
-class SetAngularVelocityAction(RefusedAction):
-    """CARLA turns the actor about a horizontal axis."""
+def _refused(name: str, why: str) -> type[RefusedAction]:
+    return type(name, (RefusedAction,), {"why": why})
 
-    why = "it tilts an actor, and the road here is flat"
+
+SetAngularVelocityAction = _refused("SetAngularVelocityAction", "it tilts an actor, and the road here is flat")
+SetJumpAction = _refused("SetJumpAction", "nobody leaves the ground here")
+SetManualGearShiftAction = _refused(
+    "SetManualGearShiftAction", "gears are automatic here; SetGearAction(-1) is reverse"
+)
+SetManualFirstGearShiftAction = _refused(
+    "SetManualFirstGearShiftAction", "gears are automatic here; SetReverseAction(False) is forward"
+)
 
 
 class SetGearAction(VehicleAction):
@@ -147,18 +155,6 @@ class SetGearAction(VehicleAction):
 
     def applyTo(self, obj: Any, sim: Any) -> None:
         obj.setReverse(self.gear < 0)
-
-
-class SetManualGearShiftAction(RefusedAction):
-    """Gears are automatic."""
-
-    why = "gears are automatic here; SetGearAction(-1) is reverse"
-
-
-class SetManualFirstGearShiftAction(RefusedAction):
-    """Gears are automatic."""
-
-    why = "gears are automatic here; SetReverseAction(False) is forward"
 
 
 class SetTrafficLightAction(VehicleAction):
@@ -267,12 +263,6 @@ class PedestrianAction(Action):
 
     def canBeTakenBy(self, agent: Any) -> bool:
         return isinstance(agent, Walks)
-
-
-class SetJumpAction(RefusedAction):
-    """Nobody leaves the ground."""
-
-    why = "nobody leaves the ground here"
 
 
 class SetWalkAction(PedestrianAction):

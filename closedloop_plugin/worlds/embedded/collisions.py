@@ -1,4 +1,4 @@
-"""Collisions of bodies: separating axis test of their boxes (core.boxes), inelastic impulse, then separation.
+"""Collisions of bodies and buildings: separating axis test of boxes (core.boxes), inelastic impulse, then separation.
 
 Map frame, metres, kg. No numpy, for speed.
 """
@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from closedloop_plugin.core.boxes import OrientedBox, contains, corners, oriented_box, overlap
+from closedloop_plugin.core.state import ActorKind, DrivingSurface
+from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
+from closedloop_plugin.worlds.bodies.vehicle import MotionState
+from closedloop_plugin.worlds.bridge.ground import NetworkGround
 
 BOUNCE = 0.1  # coefficient of restitution of a crash
 SCRAPE = 0.4  # coefficient of friction between the two surfaces
 DOOR = (0.15, 0.9)  # size of an open door along and across the car, m
 
 
-@dataclass(frozen=True)
-class BodyContact:
+class BodyContact(NamedTuple):
     """A collision of two bodies: point (m), unit normal from a to b, penetration depth (m), normal impulse (kg m/s)."""
 
     a: SimulatedBody
@@ -148,3 +153,41 @@ def _separate(a: SimulatedBody, b: SimulatedBody, nx: float, ny: float, depth: f
     a.motion.y -= ny * share * wa
     b.motion.x += nx * share * wb
     b.motion.y += ny * share * wb
+
+
+BESIDE_M = 4.5  # within this distance of the route there is no building
+REACH_M = 25.0  # farther buildings are not tested for collisions
+
+
+class BuildingObstacles:
+    """The buildings of one route: fixed obstacles for an ego that has left the road.
+
+    Those of the camera's scenery, built on first use. `near` is called at every tick and is cheap on the road.
+    """
+
+    def __init__(self, network: Any, road: RoadMap, ground: NetworkGround, seed: int) -> None:
+        self._scenery_args = network, road, seed
+        self._ground = ground
+        self._rows: np.ndarray | None = None
+        self._bodies: dict[int, SimulatedBody] = {}
+
+    def near(self, x: float, y: float, aside: float) -> list[SimulatedBody]:
+        """Fixed bodies around (x, y), which is `aside` metres from the route; empty while it is on a road."""
+        if abs(aside) < BESIDE_M or self._ground.surface(x, y, 0.0) is not DrivingSurface.OFF:
+            return []
+        if self._rows is None:
+            from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
+
+            self._rows = scenery_of(*self._scenery_args).buildings
+        close = np.flatnonzero(np.hypot(self._rows[:, 0] - x, self._rows[:, 1] - y) < REACH_M)
+        return [self._body(int(i), self._rows[i]) for i in close]
+
+    def _body(self, index: int, row: np.ndarray) -> SimulatedBody:
+        if index not in self._bodies:
+            x, y, yaw, length, width, height = map(float, row[:6])
+            motion = MotionState(x, y, math.remainder(yaw, math.tau))
+            self._bodies[index] = SimulatedBody(
+                id=f"house{index}", kind=ActorKind.BLOCKER, motion=motion, length=length, width=width, height=height,
+                fixed=True,
+            )  # fmt: skip
+        return self._bodies[index]

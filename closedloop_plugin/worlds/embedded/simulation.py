@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from scenic.core.vectors import Orientation, Vector
 from scenic.simulators.newtonian.simulator import NewtonianSimulation, NewtonianSimulator
@@ -21,21 +21,12 @@ from closedloop_plugin.maps.plan import TOWN_LIMIT
 from closedloop_plugin.scenarios.known_words import DOORS, LAMPS, UnknownWord, known_word, known_words
 from closedloop_plugin.worlds.bodies import car_following
 from closedloop_plugin.worlds.bodies.body import EGO, WALKERS, SimulatedBody, name_of
-from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
+from closedloop_plugin.worlds.bodies.traffic_lights import NetworkSignals, TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, drive, place, slide, walk
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage, in_scene
-from closedloop_plugin.worlds.embedded.building_obstacles import BuildingObstacles
-from closedloop_plugin.worlds.embedded.collisions import BodyContact, resolve_collisions
-from closedloop_plugin.worlds.embedded.network_signals import NetworkSignals
-
-
-class TrafficModel(Protocol):
-    """Road users that are not part of the scenario."""
-
-    bodies: list[SimulatedBody]
-
-    def step(self, bodies: Sequence[SimulatedBody], lines: Sequence[StopLine], dt: float) -> None: ...
+from closedloop_plugin.worlds.embedded.collisions import BodyContact, BuildingObstacles, resolve_collisions
+from closedloop_plugin.worlds.embedded.traffic import BackgroundTraffic
 
 
 @dataclass
@@ -45,7 +36,7 @@ class EmbeddedSimulationContext:
     stage: ScenarioStage | None = None
     grip: float = 1.0
     lights: TrafficLightCycle = field(default_factory=lambda: TrafficLightCycle((), 0))
-    traffic: TrafficModel | None = None
+    traffic: BackgroundTraffic | None = None
     obstacles: BuildingObstacles | None = None
 
     @property
@@ -129,12 +120,10 @@ class EmbeddedSimulation(NewtonianSimulation):
             self._move(body, proxy, all_bodies, closed, dt)
         if context.traffic is not None:
             context.traffic.step(all_bodies, closed, dt)
-        self.contacts = resolve_collisions([*all_bodies, *self._nearby_obstacles()])
-
-    def _nearby_obstacles(self) -> list[SimulatedBody]:
-        """Buildings that the ego may hit beside the road."""
-        context, m = self.context, self._mirrors[0][0].motion
-        return context.obstacles.near(m.x, m.y, context.stage.ego_d) if context.obstacles and context.stage else []
+        if context.obstacles and context.stage:  # buildings that the ego may hit beside the road
+            m = self._mirrors[0][0].motion
+            all_bodies += context.obstacles.near(m.x, m.y, context.stage.ego_d)
+        self.contacts = resolve_collisions(all_bodies)
 
     def _count_as_background(self, body: SimulatedBody, on_rail: bool) -> None:
         """See Surroundings.needs_background_cars."""

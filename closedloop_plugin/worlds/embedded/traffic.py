@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import shapely
 
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import ActorKind, DrivingSurface, StopLine
@@ -30,16 +31,7 @@ MOST_CARS, MOST_WALKERS, MOST_CYCLISTS = 7, 5, 2
 CYCLIST_LIMIT = 18.0  # m/s: no cyclists where the speed limit is this or more
 REVIEW_S = 0.2  # s, period in which a body updates its permitted acceleration
 
-_KINDS = (
-    ActorKind.CAR,
-    ActorKind.CAR,
-    ActorKind.CAR,
-    ActorKind.CAR,
-    ActorKind.VAN,
-    ActorKind.TRUCK,
-    ActorKind.BUS,
-    ActorKind.MOTORCYCLE,
-)
+_KINDS = (*[ActorKind.CAR] * 4, ActorKind.VAN, ActorKind.TRUCK, ActorKind.BUS, ActorKind.MOTORCYCLE)
 _PAINT = ((235, 235, 232), (30, 32, 36), (120, 124, 130), (170, 30, 32), (35, 70, 140), (70, 90, 75), (190, 175, 150))
 _CLOTHES = ((180, 60, 50), (50, 80, 150), (60, 60, 60), (200, 190, 120), (90, 140, 90), (230, 230, 230))
 
@@ -70,8 +62,10 @@ class BackgroundTraffic:
         period = max(1, round(REVIEW_S / dt))  # ticks
         for number, body in enumerate(self.bodies):
             rail = body.rail
-            if rail is None:
-                self._slide_after_collision(body, dt)
+            if rail is None:  # after a collision: slide to a stop and stay
+                if not body.still:
+                    slide(body.motion, 0.7, dt)
+                body.braking = body.kind not in WALKERS
                 continue
             if (self._tick + number) % period == 0:
                 self._allowed[body.id] = car_following.max_acceleration(body, bodies, lines)
@@ -93,12 +87,6 @@ class BackgroundTraffic:
         if not body.gone:
             rail.s = 0.0
             body.motion = MotionState(x, y, yaw, rail.now or 0.0)
-
-    def _slide_after_collision(self, body: SimulatedBody, dt: float) -> None:
-        """After a collision: slide to a stop and stay."""
-        if not body.still:
-            slide(body.motion, 0.7, dt)
-        body.braking = body.kind not in WALKERS
 
     def _drivers(self, found: list[RoutePath]) -> None:
         if not found:
@@ -143,16 +131,11 @@ class BackgroundTraffic:
         if any(math.dist((x, y), place) < spacing + 0.5 * length for place in self._occupied[1:]):
             return
         self._occupied.append((x, y))
+        motion = MotionState(x, y, yaw, rail.now or 0.0)
         body = SimulatedBody(
-            id=f"b{len(self.bodies)}",
-            kind=kind,
-            motion=MotionState(x, y, yaw, rail.now or 0.0),
-            length=length,
-            width=width,
-            height=height,
-        )
-        body.role = "background"
-        body.colour, body.rail = colour, rail
+            id=f"b{len(self.bodies)}", kind=kind, motion=motion, length=length, width=width, height=height,
+            role="background", colour=colour, rail=rail,
+        )  # fmt: skip
         self.bodies.append(body)
 
 
@@ -169,17 +152,22 @@ SAME_LANE_M = 2.4  # distance of a rail that still uses the lane: it may keep to
 def drivable_paths(network: Any, stage: ScenarioStage, rails: Sequence[Rail] = ()) -> list[RoutePath]:
     """Paths to drive, in traffic direction. None leads through a junction of the route, along the ego's lane, or along
     a rail of the scenario's actors."""
-    busy = _route_junctions(network, stage)
-    free = [lane for lane in network.lanes if _usable(lane, stage, busy)]
+    route = shapely.LineString(stage.road.path.xy)
+    busy = [i for i in network.intersections if i.polygon.distance(route) < JUNCTION_CLEAR_M]
+    crossing = [maneuver for junction in busy for maneuver in junction.maneuvers]
+    free = [lane for lane in network.lanes if _usable(lane, stage, crossing)]
     starts = [x for x in free if x._predecessor not in free or not joined(x._predecessor, x)]
-    rail_lines = [np.array([rail.path.pose(s, rail.d)[:2] for s in _rail_stations(rail)]) for rail in rails]
+    rail_lines = []
+    for rail in rails:  # from its position to its end, 5 m apart
+        stations = np.arange(rail.s, rail.path.length if rail.direction > 0 else 0.0, 5.0 * rail.direction)
+        rail_lines.append(np.array([rail.path.pose(s, rail.d)[:2] for s in stations]))
     found = []
     for first in starts:
         chain, lane = [], first
         while lane is not None and lane in free and lane not in chain:
             chain.append(lane)
             lane = lane._successor if joined(lane, lane._successor) else None
-        if _ends_in(chain[-1], busy):
+        if any(chain[-1] is maneuver.startLane for maneuver in crossing):
             continue  # it would end at the stop line
         way = RoutePath(np.vstack([_line(lane) for lane in chain]), step=1.0)
         if way.length >= SHORTEST_M and not any(_shares_lane(way, line) for line in rail_lines):
@@ -205,22 +193,21 @@ def cycle_paths(
 ) -> list[tuple[RoutePath, float]]:
     """(path, lateral offset in m, right < 0) for cyclists: on a shoulder throughout, away from the ego's path."""
     aside = -(0.5 * stage.road.lane_width + EDGE_M)
-    return [(way, aside) for way in found if all(_on_shoulder(way, s, aside, stage, ground) for s in _stations(way))]
+    return [(way, aside) for way in found if _on_shoulder(way, aside, stage, ground)]
 
 
-def _stations(way: RoutePath) -> np.ndarray:
-    return np.arange(0.0, way.length, 10.0)
+def _on_shoulder(way: RoutePath, aside: float, stage: ScenarioStage, ground: NetworkGround) -> bool:
+    for s in np.arange(0.0, way.length, 10.0):
+        x, y, yaw = way.pose(s, aside)
+        gaps = np.hypot(*(stage.road.path.xy[::4] - (x, y)).T)
+        if float(gaps.min()) <= EGO_CLEAR_M or ground.surface(x, y, yaw) is not DrivingSurface.SHOULDER:
+            return False
+    return True
 
 
-def _on_shoulder(way: RoutePath, s: float, aside: float, stage: ScenarioStage, ground: NetworkGround) -> bool:
-    x, y, yaw = way.pose(s, aside)
-    gaps = np.hypot(*(stage.road.path.xy[::4] - (x, y)).T)
-    return float(gaps.min()) > EGO_CLEAR_M and ground.surface(x, y, yaw) is DrivingSurface.SHOULDER
-
-
-def _usable(lane: Any, stage: ScenarioStage, busy: list[Any]) -> bool:
+def _usable(lane: Any, stage: ScenarioStage, crossing: list[Any]) -> bool:
     line = _line(lane)
-    if any(_crosses(lane, junction) for junction in busy):
+    if any(lane is maneuver.connectingLane for maneuver in crossing):
         return False
     path = stage.road.path
     if _distance(line, path) > NEAR_M:
@@ -233,29 +220,8 @@ def _usable(lane: Any, stage: ScenarioStage, busy: list[Any]) -> bool:
     return True
 
 
-def _route_junctions(network: Any, stage: ScenarioStage) -> list[Any]:
-    """Intersections within JUNCTION_CLEAR_M of the route."""
-    import shapely
-
-    line = shapely.LineString(stage.road.path.xy)
-    return [i for i in network.intersections if i.polygon.distance(line) < JUNCTION_CLEAR_M]
-
-
-def _crosses(lane: Any, junction: Any) -> bool:
-    return any(lane is m.connectingLane for m in junction.maneuvers)
-
-
-def _ends_in(lane: Any, busy: list[Any]) -> bool:
-    return any(lane is m.startLane for junction in busy for m in junction.maneuvers)
-
-
-def _rail_stations(rail: Rail) -> np.ndarray:
-    """Arc lengths along a rail from its position to its end, 5 m apart."""
-    return np.arange(rail.s, rail.path.length, 5.0) if rail.direction > 0 else np.arange(rail.s, 0.0, -5.0)
-
-
 def _shares_lane(way: RoutePath, line: np.ndarray) -> bool:
-    """Whether a rail, given by points 5 m apart, uses this path's lane for 15 m or more."""
+    """True if a rail, given by points 5 m apart, uses this path's lane for 15 m or more."""
     if not len(line):
         return False
     gaps = np.sqrt(((line[:, None, :] - way.xy[None, ::2, :]) ** 2).sum(-1)).min(axis=1)

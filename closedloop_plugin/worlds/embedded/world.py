@@ -35,7 +35,7 @@ class EmbeddedWorld(ScenicWorld):
         self._renderer: Any = None
         scenic()
         # Imported now, so that a world process excludes them from garbage collection.
-        from closedloop_plugin.worlds.embedded import building_obstacles, simulation, traffic  # noqa: F401
+        from closedloop_plugin.worlds.embedded import collisions, simulation, traffic  # noqa: F401
 
     def _road_for(self, route: Route, layout: RoadLayout, town: Path | None) -> RoadMap:
         from closedloop_plugin.maps.build import road_for
@@ -43,7 +43,7 @@ class EmbeddedWorld(ScenicWorld):
         return road_for(route, layout, town=town, folder=self._folder)
 
     def _begin(self, compiled: CompiledScene, stage: ScenarioStage) -> None:
-        from closedloop_plugin.worlds.embedded.building_obstacles import BuildingObstacles
+        from closedloop_plugin.worlds.embedded.collisions import BuildingObstacles
         from closedloop_plugin.worlds.embedded.simulation import EmbeddedSimulationContext, EmbeddedSimulator
         from closedloop_plugin.worlds.embedded.traffic import BackgroundTraffic
 
@@ -65,8 +65,8 @@ class EmbeddedWorld(ScenicWorld):
         return tuple(contacts)
 
     def visible_bodies(self, name: str) -> Mapping[str, VisibleExtent]:
-        """What the picture of a camera at this tick shows of each actor, sign and signal, by id. For observers, not for
-        agents: it is derived from the truth."""
+        """Extents of each actor, sign and signal in the picture of a camera at this tick, by id. For observers, not for
+        agents: they are derived from the truth."""
         camera = self._camera(name)
         self._pictures[name], extents = self._scene_renderer().render_measured(camera, self._view())
         return extents
@@ -75,30 +75,24 @@ class EmbeddedWorld(ScenicWorld):
         return self._scene_renderer().render(camera, self._view())
 
     def _scene_renderer(self) -> Any:
-        from closedloop_plugin.worlds.embedded.camera.network_scenery import ContradictoryPlate, scenery_of
+        from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
         from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer
 
         if self._renderer is None:
             seed, conditions = self._setup.seed, self._perception
-            plate = ContradictoryPlate(conditions.contradictory_sign, self._stage.trigger_s)
-            scenery = scenery_of(self._network, self.road, seed, plate if plate.kind else None)
+            plate = conditions.contradictory_sign
+            scenery = scenery_of(self._network, self.road, seed, plate, self._stage.trigger_s)
             self._renderer = CameraRenderer(scenery, conditions, seed)
         return self._renderer
 
     def _view(self) -> Any:
         from closedloop_plugin.worlds.embedded.camera.render import SceneView
 
-        truth = self.truth()
-        ego = truth.ego
+        truth, ego = self.truth(), self.truth().ego
         return SceneView(
-            x=ego.x,
-            y=ego.y,
-            yaw=ego.yaw,
-            actors=truth.actors,
-            signals=truth.signals,
-            weather=self._weather,
+            x=ego.x, y=ego.y, yaw=ego.yaw, actors=truth.actors, signals=truth.signals, weather=self._weather,
             time_s=truth.time_s,
-        )
+        )  # fmt: skip
 
 
 def grip(weather: Weather) -> float:

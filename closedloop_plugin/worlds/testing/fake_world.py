@@ -56,26 +56,15 @@ class FakeWorld:
         self._setup, self._done, self._tick = setup, None, 0
         self._road = road_of(setup.route)
         x, y, yaw = self._road.path.pose(0.0)
-        self._ego = Actor(
-            id="ego",
-            kind=ActorKind.CAR,
-            x=x,
-            y=y,
-            yaw=yaw,
-            speed=0.0,
-            length=4.5,
-            width=1.9,
-            height=1.5,
-            role="ego",
-            colour=(200, 30, 30),
+        self._parked = Actor(
+            id="parked", kind=ActorKind.CAR, x=x, y=y, yaw=yaw, speed=0.0, length=4.5, width=1.9, height=1.5
         )
+        self._ego = replace(self._parked, id="ego", role="ego", colour=(200, 30, 30))
         beside = self._beside = float(setup.values.get("beside", random.Random(setup.seed).uniform(*PARKED)))
         ox, oy, oyaw = self._road.path.pose(
             0.6 * self._road.path.length, -beside if self._intrusion is None else self._intrusion
         )
-        self._parked = Actor(
-            id="parked", kind=ActorKind.CAR, x=ox, y=oy, yaw=oyaw, speed=0.0, length=4.5, width=1.9, height=1.5
-        )
+        self._parked = replace(self._parked, x=ox, y=oy, yaw=oyaw)
         self._s = 0.0
         return self._observe()
 
@@ -93,13 +82,9 @@ class FakeWorld:
 
     def truth(self) -> GroundTruth:
         offset = self._offset()
-        surface = (
-            DrivingSurface.LANE
-            if abs(offset) <= LANE / 2
-            else DrivingSurface.ONCOMING
-            if offset > 0
-            else DrivingSurface.SHOULDER
-        )
+        surface = DrivingSurface.ONCOMING if offset > 0 else DrivingSurface.SHOULDER
+        if abs(offset) <= LANE / 2:
+            surface = DrivingSurface.LANE
         hit = math.dist((self._ego.x, self._ego.y), (self._parked.x, self._parked.y)) < 1.9
         contact = EgoContact("parked", ActorKind.CAR, self._parked.x, self._parked.y, 1500 * self._ego.speed)
         return GroundTruth(
@@ -146,17 +131,8 @@ class FakeWorld:
         yaw = ego.yaw + rate * dt
         vx, vy = speed * math.cos(yaw), speed * math.sin(yaw)
         was = ego.speed * math.cos(ego.yaw), ego.speed * math.sin(ego.yaw)
-        return replace(
-            ego,
-            x=ego.x + vx * dt,
-            y=ego.y + vy * dt,
-            yaw=yaw,
-            speed=speed,
-            yaw_rate=rate,
-            ax=(vx - was[0]) / dt,
-            ay=(vy - was[1]) / dt,
-            steer=control.steer,
-        )
+        x, y, ax, ay = ego.x + vx * dt, ego.y + vy * dt, (vx - was[0]) / dt, (vy - was[1]) / dt
+        return replace(ego, x=x, y=y, yaw=yaw, speed=speed, yaw_rate=rate, ax=ax, ay=ay, steer=control.steer)
 
     def _offset(self) -> float:
         return self.road.path.locate(self._ego.x, self._ego.y, near=self._s)[1]
@@ -181,16 +157,9 @@ def road_of(route: Route | None) -> RoadMap:
     """A one-lane road along the route's points; without a route a quarter circle of radius 40 m. Writes no file."""
     points = route.points if route else _BEND
     path = RoutePath(points)
-    sha = hashlib.sha256(repr(points).encode()).hexdigest()
-    town = route.town if route else "none"
-    return RoadMap(
-        file=Path("fake.xodr"),
-        source="corridor",
-        town=town,
-        sha256=sha,
-        path=path,
-        pieces=(RouteSection(0.0, path.length, "invented"),),
-    )
+    sha, town = hashlib.sha256(repr(points).encode()).hexdigest(), route.town if route else "none"
+    pieces = (RouteSection(0.0, path.length, "invented"),)
+    return RoadMap(file=Path("fake.xodr"), source="corridor", town=town, sha256=sha, path=path, pieces=pieces)
 
 
 def _picture(camera: Camera, tick: int, offset: float) -> np.ndarray:

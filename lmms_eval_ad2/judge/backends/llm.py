@@ -20,7 +20,8 @@ from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.judge.rubrics import Message, Rubric
 from lmms_eval_ad2.llm import session
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
-from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
+from lmms_eval_ad2.llm.http_address import EndpointConfig
 from lmms_eval_ad2.llm.request_body import JPEG_QUALITY, DataUrlImage
 from lmms_eval_ad2.llm.settings import EndpointSampling, TokenPrice, one_of
 

@@ -48,7 +48,14 @@ def check_dialect(program: Path, params: Mapping[str, Any]) -> None:
     _check_model(program, text)
     named = _MAP.search(text)
     if named is not None and "map" not in params:
-        _check_map(program, text, named)
+        line = text.count("\n", 0, named.start()) + 1
+        file = program.parent / named["file"] if "localPath" in named[0] else Path(named["file"])
+        if not file.is_file():
+            raise Ad2Error(
+                f"{program}, line {line}: param map: {file}: no such file; --map FILE.xodr gives another one"
+            )
+        if file.suffix != ".xodr":
+            raise Ad2Error(f"{program}, line {line}: param map: {file}: expected an OpenDRIVE file (.xodr)")
 
 
 def _scenic_2(text: str) -> int | None:
@@ -64,12 +71,8 @@ def _scenic_2(text: str) -> int | None:
         assigned = before is not None and before.string == "="
         begins = before is None or before.type in (tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
         specified = after.string in _AFTER
-        bare = (
-            assigned
-            and k > 1
-            and tokens[k - 2].string == "ego"
-            and after.type in (tokenize.NEWLINE, tokenize.ENDMARKER)
-        )
+        ends = after.type in (tokenize.NEWLINE, tokenize.ENDMARKER)
+        bare = assigned and k > 1 and tokens[k - 2].string == "ego" and ends
         if (assigned or begins) and (specified or bare):
             return token.start[0]
     return None
@@ -93,15 +96,6 @@ def _check_model(program: Path, text: str) -> None:
             near = difflib.get_close_matches(name, MODELS, 1, 0.7)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(MODELS)}"
             raise Ad2Error(f"{program}, line {line}: model {name}: no such model; {hint}")
-
-
-def _check_map(program: Path, text: str, named: re.Match[str]) -> None:
-    line = text.count("\n", 0, named.start()) + 1
-    file = program.parent / named["file"] if "localPath" in named[0] else Path(named["file"])
-    if not file.is_file():
-        raise Ad2Error(f"{program}, line {line}: param map: {file}: no such file; --map FILE.xodr gives another one")
-    if file.suffix != ".xodr":
-        raise Ad2Error(f"{program}, line {line}: param map: {file}: expected an OpenDRIVE file (.xodr)")
 
 
 def no_map(program: Path, exc: BaseException) -> str | None:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from closedloop_plugin.scenarios.catalogue import HERE
 from closedloop_plugin.worlds.bridge.faults.syntax import frames_of
@@ -68,14 +67,17 @@ def unknown_parameter(program: Path, exc: BaseException, frames: list[FrameType]
 
 def _near_name(program: Path, name: str, frames: list[FrameType]) -> str:
     """The known names of the kind that the program's line expects, or near ones."""
+    from scenic.core.dynamics.behaviors import Monitor
+
     own = next(
         (f for f in reversed(frames) if f.f_code.co_filename.endswith(".scenic")), frames[-1] if frames else None
     )
     known = {} if own is None else {**vars(builtins), **own.f_globals, **own.f_locals}
     found = {key: value for key, value in known.items() if not key.startswith("_")}
     text = program.read_text("utf-8-sig", errors="replace")
-    expected = _expected(name, text)
-    same = sorted(key for key, value in found.items() if _is_a(value, expected)) if expected else []
+    expected, kinds = _expected(name, text)
+    classes = {key: value for key, value in found.items() if inspect.isclass(value) and issubclass(value, kinds)}
+    same = sorted(key for key, value in classes.items() if value not in {*kinds, Monitor})
     near = near_of(name, same or found, 0.7)
     if statement := _near_statement(program):
         return statement
@@ -96,23 +98,18 @@ def _near_statement(program: Path) -> str:
     return ""
 
 
-def _expected(name: str, text: str) -> str:
-    """What the program uses the name as: "classes", "behaviors" or "actions"; empty if it does not show."""
-    word = re.escape(name)
-    for kind, before in (("classes", "new"), ("behaviors", "behavior|do"), ("actions", "take")):
-        if re.search(rf"\b(?:{before})\s+{word}\b", text):
-            return kind
-    return ""
-
-
-def _is_a(value: Any, expected: str) -> bool:
+def _expected(name: str, text: str) -> tuple[str, tuple[type, ...]]:
+    """Use of the name in the program: "classes", "behaviors" or "actions", and their bases; empty if unknown."""
     from scenic.core.dynamics.actions import Action
-    from scenic.core.dynamics.behaviors import Behavior, Monitor
+    from scenic.core.dynamics.behaviors import Behavior
     from scenic.core.object_types import Object, Point
 
-    kinds: dict[str, tuple[type, ...]] = {"classes": (Point, Object), "behaviors": (Behavior,), "actions": (Action,)}
-    abstract = {*kinds[expected], Monitor}
-    return inspect.isclass(value) and issubclass(value, kinds[expected]) and value not in abstract
+    for kind, before, bases in (
+        ("classes", "new", (Point, Object)), ("behaviors", "behavior|do", (Behavior,)), ("actions", "take", (Action,))
+    ):  # fmt: skip
+        if re.search(rf"\b(?:{before})\s+{re.escape(name)}\b", text):
+            return kind, bases
+    return "", ()
 
 
 def library_names() -> set[str]:
@@ -194,7 +191,13 @@ def _near_module(program: Path, exc: ImportError) -> str:
         close = difflib.get_close_matches(name, modules, 1, 0.7)
         return f"; did you mean '{close[0]}'?" if close else f"; our library is: {LIBRARY}"
     if name.startswith("scenic."):
-        close = difflib.get_close_matches(name, _modules_beside(name), 1, 0.7)
+        import scenic
+
+        package, _, _ = name.rpartition(".")  # in which the module would be
+        folder = Path(scenic.__file__).parent.parent.joinpath(*package.split("."))
+        files = folder.iterdir() if folder.is_dir() else ()
+        modules = [f"{package}.{f.stem}" for f in files if f.suffix in (".py", ".scenic")]
+        close = difflib.get_close_matches(name, modules, 1, 0.7)
         return f"; did you mean '{close[0]}'?" if close else ""
     beside = [f.stem for f in program.parent.iterdir() if f.suffix in (".scenic", ".py") and f != program]
     near = near_of(name, [*beside, *(module for module in sys.modules if "." not in module)], 0.8)
@@ -202,16 +205,6 @@ def _near_module(program: Path, exc: ImportError) -> str:
     if remedy == f"pip install {name}":
         remedy = f"neither installed ({remedy}, if there is such a package) nor beside the program"
     return (f"; did you mean '{near}'?" if near else "") + (f": {remedy}" if remedy else "")
-
-
-def _modules_beside(name: str) -> list[str]:
-    """The modules of Scenic in the package in which a module of this name would be."""
-    import scenic
-
-    package, _, _ = name.rpartition(".")
-    folder = Path(scenic.__file__).parent.parent.joinpath(*package.split("."))
-    files = folder.iterdir() if folder.is_dir() else ()
-    return [f"{package}.{f.stem}" for f in files if f.suffix in (".py", ".scenic")]
 
 
 def line_with(program: Path, *words: str) -> str:

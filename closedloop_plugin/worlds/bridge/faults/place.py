@@ -1,4 +1,4 @@
-"""Where in a user's program an error came from: file, line and message of any exception of Scenic."""
+"""Places of errors in a user's program: file, line and message of any exception of Scenic, and of its rejections."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import inspect
 import math
 import re
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from closedloop_plugin.core.xml_files import MapError
 from closedloop_plugin.scenarios.known_words import UnknownWord
+from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene
 from closedloop_plugin.worlds.bridge.faults.dialects import no_map
 from closedloop_plugin.worlds.bridge.faults.names import line_with, message_of
 from closedloop_plugin.worlds.bridge.faults.syntax import decoding_fault, depth_fault, frames_of, syntax_fault
@@ -52,7 +55,8 @@ def _place(program: Path, exc: BaseException) -> tuple[str, int | None]:
     if line is not None:
         return getattr(exc, "filename", None) or str(program), line
     stack, frames = traceback.extract_tb(exc.__traceback__), list(frames_of(exc))
-    steps = [f for f in stack if f.filename.endswith(".scenic") and not _generated(f)]
+    # Code that Scenic generates, as for specifiers, has line 1.
+    steps = [f for f in stack if f.filename.endswith(".scenic") and (f.lineno != 1 or f.name == "<module>")]
     own = [f for f in steps if f.filename == str(program)] or [f for f in steps if not of_packages(f.filename)]
     if own:
         return own[-1].filename, own[-1].lineno
@@ -60,18 +64,15 @@ def _place(program: Path, exc: BaseException) -> tuple[str, int | None]:
         return str(program), line
     if stated := re.search(r" on line (\d+)$", str(exc)):
         return str(program), int(stated[1])
-    if (found := _acting(frames) or _named(program, frames) or _made_at(frames)) is not None:
+    # The line at which the behaviour stands whose action failed when Scenic applied it.
+    acting = next((_standing(f.f_locals.get("agent")) for f in frames if f.f_code.co_name == APPLY), None)
+    if (found := acting or _named(program, frames) or _made_at(frames)) is not None:
         return found
     return (steps[-1].filename, steps[-1].lineno) if steps else (str(program), None)
 
 
-def _generated(step: traceback.FrameSummary) -> bool:
-    """Code that Scenic generates, as for specifiers, has line 1."""
-    return step.lineno == 1 and step.name != "<module>"
-
-
 def of_packages(file: str) -> bool:
-    """Whether a file is part of Scenic or of this project, not of a user."""
+    """True if a file is part of Scenic or of this project, not of a user."""
     import scenic
 
     return any(
@@ -87,11 +88,6 @@ def _named(program: Path, frames: list[FrameType]) -> tuple[str, int] | None:
         if line:
             return str(program), line
     return None
-
-
-def _acting(frames: list[FrameType]) -> tuple[str, int] | None:
-    """The line at which the behaviour stands whose action failed when Scenic applied it."""
-    return next((_standing(f.f_locals.get("agent")) for f in frames if f.f_code.co_name == APPLY), None)
 
 
 def _numbered(line: str) -> int | None:
@@ -132,7 +128,8 @@ def check_actions(agent: Any, actions: Iterable[Any]) -> None:
     place = "{}, line {}: ".format(*standing) if standing else ""
     for action in actions:
         if inspect.isclass(action):
-            raise Ad2Error(f"{place}take {action.__name__}: its arguments are missing: {_called(action)}")
+            call = f"{action.__name__}({', '.join(list(inspect.signature(action).parameters))})"
+            raise Ad2Error(f"{place}take {action.__name__}: its arguments are missing: {call}")
         if not hasattr(action, "canBeTakenBy"):
             raise Ad2Error(f"{place}take {action!r}: expected an action, such as SetThrottleAction(0.5)")
         name = type(action).__name__
@@ -147,10 +144,6 @@ def check_actions(agent: Any, actions: Iterable[Any]) -> None:
                 raise Ad2Error(f"{place}take {name}: {key}: expected m/s, 0 or more, found {value:g}")
 
 
-def _called(action: type) -> str:
-    return f"{action.__name__}({', '.join(list(inspect.signature(action).parameters))})"
-
-
 def _standing(agent: Any) -> tuple[str, int] | None:
     """(file, line) of the innermost step of a program in the agent's behaviour."""
     generator, found = getattr(getattr(agent, "behavior", None), "_runningIterator", None), None
@@ -160,3 +153,68 @@ def _standing(agent: Any) -> tuple[str, int] | None:
             found = frame.f_code.co_filename, frame.f_lineno
         generator = getattr(generator, "gi_yieldfrom", None)
     return found
+
+
+_LAST: list[BaseException] = []  # why the last simulation was rejected
+
+
+@contextmanager
+def counted_rejections(scenario: Any, program: Path, tries: int) -> Iterator[None]:
+    """Raise InvalidScene with the requirement that most samples violate, if no scene is found."""
+    from scenic.core.distributions import RejectionException
+
+    counts: Counter[str] = Counter()
+    checker = scenario.checker
+    check = checker.checkRequirements
+
+    def counting(sample: Any) -> Any:
+        rejection = check(sample)
+        if rejection is not None:
+            counts[" ".join(str(rejection).split())] += 1
+        return rejection
+
+    checker.checkRequirements = counting
+    try:
+        yield
+    except RejectionException as exc:
+        if not counts:
+            raise
+        reason, count = counts.most_common(1)[0]
+        raise InvalidScene(
+            f"{program.name}: no scene found in {tries} tries: {count} of {counts.total()} rejected by: {reason}"
+        ) from exc
+    finally:
+        del checker.checkRequirements
+
+
+def remember_rejections() -> None:
+    """Let Scenic's simulator store why it rejects a simulation."""
+    import scenic.core.simulators as simulators
+
+    own = simulators.optionallyDebugRejection
+
+    def remembering(exc: BaseException) -> None:
+        _LAST[:] = [exc]
+        own(exc)
+
+    simulators.optionallyDebugRejection = remembering
+
+
+def rejection_of_simulation() -> str:
+    """Reason of the last rejection of a simulation; empty if it is not known."""
+    return " ".join(str(_LAST.pop()).split()) if _LAST else ""
+
+
+@contextmanager
+def map_of(setup: EpisodeSetup) -> Iterator[None]:
+    """Name in the error of a map that Scenic refuses the route or program, the user's own file, and the way out."""
+    try:
+        yield
+    except MapError as exc:
+        if setup.route is not None:
+            other = "give another file of the town" if setup.town else "use the town's own map: --towns DIR"
+            raise exc.of_user(f"route {setup.route.id}", setup.town, f"repair it, or {other}") from exc
+        assert setup.program is not None
+        line = "" if setup.town else line_with(setup.program, "param", "map")
+        other = "repair it, or give another one: --map FILE.xodr"
+        raise exc.of_user(f"{setup.program}{line}", setup.town, other) from exc

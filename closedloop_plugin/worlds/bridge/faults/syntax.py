@@ -119,17 +119,9 @@ def _unknown_character(token: tokenize.TokenInfo) -> str:
 def _reason(lines: list[str], number: int, offset: int, message: str) -> tuple[int, str]:
     """(line, message) of a parser's message, with what probably led to it."""
     line = lines[number - 1]
-    hint = (
-        _without_new(line)
-        or _indentation(lines, number)
-        or _around(line, max(offset - 1, 0))
-        or _near_word(line)
-        or (
-            "the line ends with a comma: continue it, or omit the comma"
-            if line.split("#")[0].rstrip().endswith(",")
-            else ""
-        )
-    )
+    hint = _without_new(line) or _indentation(lines, number) or _around(line, max(offset - 1, 0)) or _near_word(line)
+    if not hint and line.split("#")[0].rstrip().endswith(","):
+        hint = "the line ends with a comma: continue it, or omit the comma"
     if not hint and message == "invalid syntax":
         rest = line[max(offset - 1, 0) :].split("#")[0].strip()
         hint = f"not understood from here: {rest[:40]!r}" if rest else "the line ends too early"
@@ -156,7 +148,7 @@ def _indentation(lines: list[str], number: int) -> str:
 
 
 def _around(line: str, at: int) -> str:
-    """What the words before and at the parser's place suggest."""
+    """Hint by the words before and at the parser's place."""
     before, rest = line[:at].rstrip(), line[at:]
     word = re.match(r"\w+", rest)
     if re.match(r"\s*param\b", line) and not re.match(r"\s*param\s+([\"']?)[A-Za-z_]\w*\1\s*=", line):

@@ -1,15 +1,19 @@
-"""Canvas: primitives for drawing one frame (polygons, bars, spheres, textured quads, glows), with light and fog."""
+"""Canvas: primitives for drawing one frame (polygons, bars, spheres, textured quads, glows), with light and fog.
+
+DrawnBodies measures which pixels show which body.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import cv2
 import numpy as np
 
+from closedloop_plugin.core.visibility import VisibleExtent
 from closedloop_plugin.worlds.embedded.camera.lens import NEAR, PinholeLens, clip_near
 from closedloop_plugin.worlds.embedded.camera.lighting import SceneLighting
 
@@ -86,16 +90,11 @@ class Canvas:
     def glowing(self, colour: Colour, distance: float) -> Colour:
         """Colour of a lamp: independent of other light, and visible farther through fog than surfaces."""
         clear = math.exp(-0.4 * self.light.thickness * distance)
-        r, g, b = (
-            min(255.0, c * clear + f * (1 - clear)) for c, f in zip(colour, self.light.fog.tolist(), strict=True)
-        )
+        r, g, b = (min(255.0, c * clear + f * (1 - clear)) for c, f in zip(colour, self.fog, strict=True))
         return r, g, b
 
-    def fill(self, uv: np.ndarray, colour: Colour) -> None:
-        cv2.fillConvexPoly(self.image, fixed(uv), colour, cv2.LINE_AA, SHIFT)
-
     def fill_fixed(self, pixels: np.ndarray, colour: Sequence[float]) -> None:
-        """As `fill`, with coordinates already in OpenCV's fixed point."""
+        """Fill a convex polygon (N, 2) of pixels in OpenCV's fixed point."""
         cv2.fillConvexPoly(self.image, pixels, colour, cv2.LINE_AA, SHIFT)
 
     def polygon(self, points: np.ndarray, colour: Colour) -> None:
@@ -105,7 +104,7 @@ class Canvas:
         if local[:, 0].min() < NEAR:
             local, z = clip_near(local, z)
         if len(local) > 2:
-            self.fill(self.lens.pixels(local, z), colour)
+            self.fill_fixed(fixed(self.lens.pixels(local, z)), colour)
 
     def limb(self, a: Place, b: Place, radius: float, colour: Colour) -> None:
         """Draw a round bar from a to b, map frame."""
@@ -170,7 +169,9 @@ class Canvas:
             picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
         corner = np.array([[0, 0], [size[0], 0], [size[0], size[1]], [0, size[1]]], np.float32) - 0.5
         target = (uv - (x0, y0) - 0.5).astype(np.float32)
-        if abs(_area(target)) < 1.0:
+        tx, ty = target[:, 0], target[:, 1]
+        # Twice the signed area by the shoelace formula, pixels2.
+        if abs(float(np.dot(tx, np.roll(ty, -1)) - np.dot(ty, np.roll(tx, -1)))) / 2 < 1.0:
             return
         warp = cv2.getPerspectiveTransform(corner, target)
         shown = cv2.warpPerspective(picture, warp, (x1 - x0, y1 - y0)).astype(np.float32)
@@ -209,7 +210,63 @@ class Canvas:
         part[:] = cv2.add(part, halo)
 
 
-def _area(quad: np.ndarray) -> float:
-    """Signed area by the shoelace formula, pixels2."""
-    x, y = quad[:, 0], quad[:, 1]
-    return float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2
+CONTRAST = 12  # of 255, in the channel that differs most
+
+
+class DrawnBodies:
+    """Measures during the drawing of a picture which of its pixels show which body.
+
+    Call `drawn` after each body, from the back to the front, then read `extents`. `image`: (H, W, 3) uint8, the picture
+    that is being drawn. A pixel belongs to the last body whose drawing changed it by CONTRAST or more: what has the
+    colour of its background, in the dark or in fog, is not visible, and what is covered later is hidden.
+    """
+
+    def __init__(self, image: np.ndarray) -> None:
+        self._before = image.copy()
+        self._owner = np.zeros(image.shape[:2], np.int32)  # 0: no body that was asked about
+        self._keys: list[str] = []
+        self._whole: dict[str, np.ndarray] = {}  # pixels that each body changed
+        self._lights: dict[str, np.ndarray] = {}
+
+    def drawn(self, key: str | None, image: np.ndarray, unlit: np.ndarray | None = None) -> None:
+        """Note the pixels that changed since the last call. key: of the body; None: it only hides others.
+
+        unlit: the picture with the same signal, but without its light.
+        """
+        changed = _differ(self._before, image)
+        np.copyto(self._before, image)
+        if key is None:
+            self._owner[changed] = 0
+            return
+        if key not in self._whole:
+            self._keys.append(key)
+            self._whole[key] = changed
+        else:
+            self._whole[key] = self._whole[key] | changed
+        self._owner[changed] = self._keys.index(key) + 1
+        if unlit is not None:
+            light = _differ(unlit, image)
+            self._lights[key] = self._lights.get(key, np.zeros_like(light)) | light
+
+    def extents(self) -> Mapping[str, VisibleExtent]:
+        """By key; bodies of which nothing was drawn are left out."""
+        found = {}
+        for number, key in enumerate(self._keys, 1):
+            mine = self._owner == number
+            pixels, whole = int(np.count_nonzero(mine)), int(np.count_nonzero(self._whole[key]))
+            if not whole:
+                continue
+            lit = int(np.count_nonzero(mine & self._lights[key])) if key in self._lights else 0
+            found[key] = VisibleExtent(_box(mine) if pixels else None, pixels, pixels / whole, lit)
+        return found
+
+
+def _differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(H, W) whether two pictures differ by CONTRAST or more in any channel."""
+    alike = cv2.inRange(cv2.absdiff(a, b), (0, 0, 0), (CONTRAST - 1,) * 3)  # 255 where all channels are in the range
+    return np.asarray(alike == 0)
+
+
+def _box(mask: np.ndarray) -> tuple[int, int, int, int]:
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1

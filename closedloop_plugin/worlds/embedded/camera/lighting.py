@@ -71,9 +71,7 @@ def light_of(weather: Weather) -> SceneLighting:
     mist = _mix(horizon, _mix(np.array([44.0, 47.0, 56.0]), np.array([200.0, 203.0, 206.0]), day), min(1.0, fog * 2))
     haze = min(1.0, 1.6 * fog)  # thick fog hides the sky too
     side, up = math.cos(math.radians(altitude)), math.sin(math.radians(altitude))
-    azimuth = -math.radians(
-        weather.sun_azimuth_angle
-    )  # CARLA's azimuth is clockwise, the map frame's counter-clockwise
+    azimuth = -math.radians(weather.sun_azimuth_angle)  # CARLA's is clockwise, the map frame's counter-clockwise
     return SceneLighting(
         day=day,
         ambient=ambient,

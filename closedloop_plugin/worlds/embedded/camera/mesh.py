@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -76,16 +77,16 @@ class MeshBuilder:
         quads["top"] = self.face([high["br"], high["fr"], high["fl"], high["bl"]], colour)
         return quads
 
-    def treads(self, x: float, half: float, radius: float, width: float = 0.24) -> None:
-        """Add front and rear views of an axle's wheels. Call before adding the body, which covers most of them."""
+    def treads(self, axles: Sequence[float], half: float, radius: float, width: float = 0.24) -> None:
+        """Add front and rear views of the wheels of axles. Call before adding the body, which covers most of them."""
         dark = (20.0, 20.0, 22.0)
-        for y0, y1 in ((half - width, half), (-half, width - half)):
+        for x, (y0, y1) in product(axles, ((half - width, half), (-half, width - half))):
             for at, (p, q) in ((x - radius, (y1, y0)), (x + radius, (y0, y1))):
                 self.face([(at, p, 0), (at, q, 0), (at, q, radius), (at, p, radius)], dark)
 
-    def discs(self, x: float, half: float, radius: float) -> None:
-        """Add the outer sides of an axle's wheels. Call after adding the body."""
-        for y in (half + 0.01, -half - 0.01):
+    def discs(self, axles: Sequence[float], half: float, radius: float) -> None:
+        """Add the outer sides of the wheels of axles. Call after adding the body."""
+        for x, y in product(axles, (half + 0.01, -half - 0.01)):
             angle = np.arange(14) * (math.tau / 14) * -math.copysign(1.0, y)  # counter-clockwise as seen from outside
             for size, colour in ((1.0, (24.0, 24.0, 26.0)), (0.6, (128.0, 130.0, 134.0)), (0.2, (60.0, 60.0, 62.0))):
                 self.face(

@@ -56,7 +56,11 @@ def surface_geometry(network: Any, road: RoadMap, reach: float) -> SurfaceGeomet
     asphalt = asphalt.buffer(0.2, join_style="mitre").buffer(-0.2, join_style="mitre")
     shoulders = shapely.difference(_union(network.shoulders, window), asphalt)
     sidewalks = _union(network.sidewalks, window)
-    bicycle = _bicycle_lanes(shapely.union_all([asphalt, shoulders, sidewalks]))
+    # Bicycle lanes: the gaps of 1 to 2.4 m between the other surfaces, since Scenic's reader omits them.
+    used = shapely.union_all([asphalt, shoulders, sidewalks])
+    gaps = shapely.difference(used.buffer(1.2, join_style="mitre").buffer(-1.2, join_style="mitre"), used)
+    wide = gaps.buffer(-0.5).buffer(0.5)
+    bicycle = shapely.union_all([p.buffer(0.1) for p in polygons(wide) if p.area > 15.0])
     if not sidewalks.is_empty:  # towns have no sidewalk at the corners of junctions
         used = shapely.union_all([asphalt, shoulders, bicycle, sidewalks])
         corner = shapely.intersection(used.buffer(6.0).buffer(-6.0), sidewalks.buffer(14.0))
@@ -65,13 +69,6 @@ def surface_geometry(network: Any, road: RoadMap, reach: float) -> SurfaceGeomet
     return SurfaceGeometry(
         window=window, asphalt=asphalt, junctions=junctions, shoulders=shoulders, bicycle=bicycle, sidewalks=sidewalks
     )
-
-
-def _bicycle_lanes(used: BaseGeometry) -> BaseGeometry:
-    """Bicycle lanes: the gaps of 1 to 2.4 m between the other surfaces, since Scenic's reader omits them."""
-    gaps = shapely.difference(used.buffer(1.2, join_style="mitre").buffer(-1.2, join_style="mitre"), used)
-    open_ = gaps.buffer(-0.5).buffer(0.5)
-    return shapely.union_all([p.buffer(0.1) for p in polygons(open_) if p.area > 15.0])
 
 
 def _union(elements: Iterable[Any], window: BaseGeometry) -> BaseGeometry:
@@ -93,13 +90,9 @@ def outlines(shape: Any) -> list[np.ndarray]:
 
 def areas_of(surfaces: SurfaceGeometry) -> tuple[GroundArea, ...]:
     """Ground in drawing order: sidewalks, shoulders, asphalt; cut into overlapping squares."""
-    layers = (
-        ("sidewalk", surfaces.sidewalks),
-        ("bicycle", surfaces.bicycle),
-        ("shoulder", surfaces.shoulders),
-        ("asphalt", surfaces.asphalt),
-    )
-    return tuple(GroundArea(name, rings) for name, shape in layers for rings in _cut_into_squares(shape))
+    names, s = ("sidewalk", "bicycle", "shoulder", "asphalt"), surfaces
+    shapes = zip(names, (s.sidewalks, s.bicycle, s.shoulders, s.asphalt), strict=True)
+    return tuple(GroundArea(name, rings) for name, shape in shapes for rings in _cut_into_squares(shape))
 
 
 def _cut_into_squares(shape: BaseGeometry) -> list[tuple[np.ndarray, ...]]:
@@ -148,11 +141,9 @@ def _edge(
             neighbour[i] = "same" if lanes[k].group is lane.group else "oncoming"
     neighbour[shapely.intersects_xy(surfaces.junctions, middle[:, 0], middle[:, 1])] = "none"
     many = max(len(g.lanes) for g in lane.road.laneGroups) > 1
-    return [
-        m
-        for m in (_line(kind, points[a : b + 1], side, many) for kind, a, b in _equal_runs(neighbour))
-        if m is not None
-    ]
+    cuts = [0, *(np.flatnonzero(neighbour[1:] != neighbour[:-1]) + 1).tolist(), len(neighbour)]
+    found = (_line(str(neighbour[a]), points[a : b + 1], side, many) for a, b in pairwise(cuts))  # equal neighbours
+    return [marking for marking in found if marking is not None]
 
 
 def _line(kind: str, points: np.ndarray, side: float, many: bool) -> RoadMarking | None:
@@ -161,21 +152,11 @@ def _line(kind: str, points: np.ndarray, side: float, many: bool) -> RoadMarking
         return RoadMarking(points, "white", "solid")
     if kind == "same" and side > 0:
         return RoadMarking(points, "white", "dashed")
-    if kind == "oncoming" and side > 0 and _is_first(points):  # both directions have this edge; draw it once
+    (x0, y0), (x1, y1) = points[0], points[-1]
+    first = x0 < x1 - 0.5 or (abs(x0 - x1) <= 0.5 and y0 < y1)  # of a line and its reverse: both directions have it
+    if kind == "oncoming" and side > 0 and first:
         return RoadMarking(points, "yellow", "double" if many else "dashed")
     return None
-
-
-def _is_first(points: np.ndarray) -> bool:
-    """True for exactly one of a line and its reverse."""
-    (x0, y0), (x1, y1) = points[0], points[-1]
-    return bool(x0 < x1 - 0.5 or (abs(x0 - x1) <= 0.5 and y0 < y1))
-
-
-def _equal_runs(what: np.ndarray) -> list[tuple[str, int, int]]:
-    """(value, from, to) of runs of equal values."""
-    cuts = [0, *(np.flatnonzero(what[1:] != what[:-1]) + 1).tolist(), len(what)]
-    return [(str(what[a]), a, b) for a, b in pairwise(cuts)]
 
 
 def resample(points: np.ndarray, step: float) -> np.ndarray:
@@ -220,11 +201,8 @@ def crosswalks_of(surfaces: SurfaceGeometry, lines: list[StopLine]) -> np.ndarra
     rows = []
     for line in lines:
         x, y, yaw = behind(line, -2.3)
-        right, left = (
-            distance_to_edge(surfaces.paved, x, y, yaw, 12.0),
-            distance_to_edge(surfaces.paved, x, y, yaw + math.pi, 12.0),
-        )
-        right, left = min(right, line.width / 2 + 3.0), min(left, line.width / 2 + 8.0)
+        right = min(distance_to_edge(surfaces.paved, x, y, yaw, 12.0), line.width / 2 + 3.0)
+        left = min(distance_to_edge(surfaces.paved, x, y, yaw + math.pi, 12.0), line.width / 2 + 8.0)
         shift = (right - left) / 2
         rows.append((x + shift * math.sin(yaw), y - shift * math.cos(yaw), yaw, right + left, 2.6))
     kept: list[tuple[float, ...]] = []
@@ -267,12 +245,5 @@ def _far_signal(surfaces: SurfaceGeometry, paved: BaseGeometry, line: StopLine) 
             break
     x, y, yaw = behind(line, -min(max(across, 14.0), 34.0))
     out = min(distance_to_edge(paved, x, y, yaw, 16.0) + 0.8, 16.0)
-    return TrafficControlDevice(
-        kind="signal",
-        line=line.id,
-        x=x + out * math.sin(yaw),
-        y=y - out * math.cos(yaw),
-        yaw=yaw,
-        height=5.4,
-        arm=out - 0.6,
-    )
+    foot = x + out * math.sin(yaw), y - out * math.cos(yaw)
+    return TrafficControlDevice("signal", line.id, *foot, yaw, height=5.4, arm=out - 0.6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import cv2
@@ -15,55 +15,40 @@ from closedloop_plugin.core.perception import PerceptionConditions
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import STATIC, VEHICLES, Actor, ActorKind, SignalState
 from closedloop_plugin.core.visibility import FAR_HEAD, VisibleExtent
-from closedloop_plugin.worlds.embedded.camera.canvas import Canvas
-from closedloop_plugin.worlds.embedded.camera.drawn_bodies import DrawnBodies
+from closedloop_plugin.worlds.embedded.camera.canvas import Canvas, DrawnBodies
 from closedloop_plugin.worlds.embedded.camera.layers import street
 from closedloop_plugin.worlds.embedded.camera.layers.buildings import BuildingLayer, draw_wall, visible
-from closedloop_plugin.worlds.embedded.camera.layers.glare import SunGlare
+from closedloop_plugin.worlds.embedded.camera.layers.effects import SunGlare, draw_drops, worn
 from closedloop_plugin.worlds.embedded.camera.layers.ground import GroundLayer, paint_of
-from closedloop_plugin.worlds.embedded.camera.layers.lens_drops import draw_drops
 from closedloop_plugin.worlds.embedded.camera.layers.people import draw_body
 from closedloop_plugin.worlds.embedded.camera.layers.props import draw_prop
 from closedloop_plugin.worlds.embedded.camera.layers.sky import draw_rain, draw_sky
 from closedloop_plugin.worlds.embedded.camera.layers.vehicles import draw_vehicle
 from closedloop_plugin.worlds.embedded.camera.lens import PinholeLens, lens_of
 from closedloop_plugin.worlds.embedded.camera.lighting import light_of
-from closedloop_plugin.worlds.embedded.camera.placement import corners
-from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery, TrafficControlDevice
-from closedloop_plugin.worlds.embedded.camera.wear import worn
+from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery, corners
 
 # Drawing order of bodies, from the back to the front.
 
 
-@dataclass(frozen=True)
-class BoxFootprints:
-    """Footprints of n boxes. (n,) each; map frame, m, rad."""
-
-    x: np.ndarray
-    y: np.ndarray
-    yaw: np.ndarray
-    length: np.ndarray
-    width: np.ndarray
-
-
-def back_to_front(boxes: BoxFootprints, solid: np.ndarray, eye: tuple[float, float]) -> list[int]:
+def back_to_front(boxes: np.ndarray, solid: np.ndarray, eye: tuple[float, float]) -> list[int]:
     """Indices in an order in which every body comes before those that hide it; ties by distance, farthest first.
 
-    A `solid` box hides a body if it intersects a line from the eye to one of the body's corners or its centre. Of two
-    bodies in the same direction without such a relation, the one of smaller angular size is in front. Sorting by
-    distance alone would let a long truck cover a person beside its far end.
+    boxes: (n, 5) footprints: x, y, yaw, length, width; map frame, m, rad. A `solid` box hides a body if it intersects a
+    line from the eye to one of the body's corners or its centre. Of two bodies in the same direction without such a
+    relation, the one of smaller angular size is in front. Sorting by distance alone would let a long truck cover a
+    person beside its far end.
     """
-    count = len(boxes.x)
+    count = len(boxes)
     points = _points(boxes)
-    distance = np.hypot(boxes.x - eye[0], boxes.y - eye[1])
+    distance = np.hypot(boxes[:, 0] - eye[0], boxes[:, 1] - eye[1])
     occludes = np.zeros((count, count), bool)
     occluders = np.flatnonzero(solid)
     if len(occluders):
         occludes[occluders] = _occludes(boxes, occluders, points, eye)
     np.fill_diagonal(occludes, False)
-    occludes &= ~(
-        occludes & occludes.T & (distance[:, None] > distance[None, :])
-    )  # two that intersect: the nearer one hides
+    # Of two that intersect, the nearer one hides.
+    occludes &= ~(occludes & occludes.T & (distance[:, None] > distance[None, :]))
     occludes |= _in_front(points, distance, eye) & ~occludes & ~occludes.T
     after: list[list[int]] = [[] for _ in range(count)]  # body -> bodies to draw after it
     for occluder, occluded in zip(*(k.tolist() for k in np.nonzero(occludes)), strict=True):
@@ -103,26 +88,23 @@ def _wrap(angle: np.ndarray) -> np.ndarray:
     return np.asarray(angle - math.tau * np.rint(angle / math.tau))
 
 
-def _points(boxes: BoxFootprints) -> np.ndarray:
+def _points(boxes: np.ndarray) -> np.ndarray:
     """(n, 5, 2): centre and corners."""
-    c, s = np.cos(boxes.yaw), np.sin(boxes.yaw)
+    x, y, yaw, length, width = (column[:, None] for column in boxes.T)
+    c, s = np.cos(yaw), np.sin(yaw)
     unit = np.array([[0, 0], [1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=float)
-    a = unit[None, :, 0] * boxes.length[:, None] / 2
-    b = unit[None, :, 1] * boxes.width[:, None] / 2
-    return np.stack(
-        [boxes.x[:, None] + a * c[:, None] - b * s[:, None], boxes.y[:, None] + a * s[:, None] + b * c[:, None]],
-        axis=-1,
-    )
+    a, b = unit[None, :, 0] * length / 2, unit[None, :, 1] * width / 2
+    return np.stack([x + a * c - b * s, y + a * s + b * c], axis=-1)
 
 
-def _occludes(boxes: BoxFootprints, occluders: np.ndarray, points: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
+def _occludes(boxes: np.ndarray, occluders: np.ndarray, points: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
     """(occluders, n): whether the occluder's box intersects a line from the eye to one of the body's points.
 
     Slab method in the occluder's frame: e + t (p - e), t in [0, 1], is inside |x| <= l / 2 and |y| <= w / 2 between the
     largest entry and the smallest exit of the two slabs.
     """
-    c, s = np.cos(boxes.yaw[occluders])[:, None, None], np.sin(boxes.yaw[occluders])[:, None, None]
-    x, y = boxes.x[occluders][:, None, None], boxes.y[occluders][:, None, None]
+    x, y, yaw, length, width = (column[:, None, None] for column in boxes[occluders].T)
+    c, s = np.cos(yaw), np.sin(yaw)
 
     def own(px: np.ndarray, py: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (px - x) * c + (py - y) * s, -(px - x) * s + (py - y) * c
@@ -130,8 +112,8 @@ def _occludes(boxes: BoxFootprints, occluders: np.ndarray, points: np.ndarray, e
     e = own(np.asarray(eye[0]), np.asarray(eye[1]))
     p = own(points[None, :, :, 0], points[None, :, :, 1])
     enter, leave = np.zeros(p[0].shape), np.ones(p[0].shape)
-    for axis, half in ((0, boxes.length[occluders] / 2), (1, boxes.width[occluders] / 2)):
-        reach = half[:, None, None] * 0.98
+    for axis, half in ((0, length / 2), (1, width / 2)):
+        reach = half * 0.98
         run = p[axis] - e[axis]
         run = np.where(np.abs(run) < 1e-9, 1e-9, run)
         t0, t1 = (-reach - e[axis]) / run, (reach - e[axis]) / run
@@ -174,7 +156,10 @@ class CameraRenderer:
         self.ground = GroundLayer(scenery, worn(paint_of(scenery), wear, seed) if wear else None)
         self.houses = BuildingLayer(scenery.buildings)
         self.signs = np.array([[s.x, s.y] for s in scenery.signs]).reshape(-1, 2)
-        self.sign_keys = _keys_of(scenery.signs)
+        # Names in measured pictures: the id of the stop line, which for a second head ends in FAR_HEAD.
+        self.sign_keys: list[str] = []
+        for sign in scenery.signs:
+            self.sign_keys.append(sign.line + FAR_HEAD * self.sign_keys.count(sign.line))
 
     def render(self, camera: Camera, view: SceneView) -> np.ndarray:
         """(height, width, 3) uint8 RGB."""
@@ -240,7 +225,7 @@ class CameraRenderer:
         n1, n2 = len(houses), len(houses) + len(actors)
         n3, n4 = n2 + len(trees), n2 + len(trees) + len(posts)
         crowns = street.trees_of(canvas, trees)
-        for i in back_to_front(BoxFootprints(*table.T), solid, (lens.x, lens.y)):
+        for i in back_to_front(table, solid, (lens.x, lens.y)):
             key = unlit = None
             if i < n1:
                 for wall in walls.get(int(shown[i]), []):
@@ -257,24 +242,13 @@ class CameraRenderer:
                 state = view.signals.get(sign.line) if sign.kind == "signal" else None
                 key = self.sign_keys[seen_signs[i - n4]]
                 if bodies is not None and state is not None:
-                    unlit = self._unlit(canvas, sign)
+                    # The picture so far with the signal, but without its light.
+                    beside = replace(canvas, image=canvas.image.copy())
+                    street.draw_sign(beside, sign, None, self.perception.hidden_signs)
+                    unlit = beside.image
                 street.draw_sign(canvas, sign, state, self.perception.hidden_signs)
             if bodies is not None:
                 bodies.drawn(key, canvas.image, unlit)
-
-    def _unlit(self, canvas: Canvas, sign: TrafficControlDevice) -> np.ndarray:
-        """The picture so far with the signal, but without its light."""
-        beside = replace(canvas, image=canvas.image.copy())
-        street.draw_sign(beside, sign, None, self.perception.hidden_signs)
-        return beside.image
-
-
-def _keys_of(signs: Sequence[TrafficControlDevice]) -> list[str]:
-    """Names of the signs in measured pictures: the id of their stop line, which for a second head ends in FAR_HEAD."""
-    lines: list[str] = []
-    for sign in signs:
-        lines.append(sign.line + FAR_HEAD * lines.count(sign.line))
-    return lines
 
 
 def draw_actor(canvas: Canvas, actor: Actor, time_s: float) -> None:

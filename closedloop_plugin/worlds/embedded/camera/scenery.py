@@ -7,6 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from closedloop_plugin.core.boxes import corners as box_corners
+from closedloop_plugin.core.boxes import oriented_box
+
 
 @dataclass(frozen=True)
 class GroundArea:
@@ -45,23 +48,23 @@ class StaticScenery:
 
     areas: tuple[GroundArea, ...] = ()
     markings: tuple[RoadMarking, ...] = ()
-    kerbs: np.ndarray = field(
-        default_factory=partial(np.zeros, (0, 4))
-    )  # (n, 4) x0 y0 x1 y1, sidewalk on the left of 0 -> 1
-    crosswalks: np.ndarray = field(
-        default_factory=partial(np.zeros, (0, 5))
-    )  # (n, 5) x, y of the middle, yaw of the traffic, width across, depth along
+    # (n, 4) x0 y0 x1 y1, sidewalk on the left of 0 -> 1
+    kerbs: np.ndarray = field(default_factory=partial(np.zeros, (0, 4)))
+    # (n, 5) x, y of the middle, yaw of the traffic, width across, depth along
+    crosswalks: np.ndarray = field(default_factory=partial(np.zeros, (0, 5)))
     stop_lines: np.ndarray = field(default_factory=partial(np.zeros, (0, 4)))  # (n, 4) x, y, yaw, width
-    words: np.ndarray = field(
-        default_factory=partial(np.zeros, (0, 3))
-    )  # (n, 3) x, y, yaw: the word STOP painted on the road
-    teeth: np.ndarray = field(
-        default_factory=partial(np.zeros, (0, 4))
-    )  # (n, 4) x, y, yaw, width: a yield line of triangles
-    buildings: np.ndarray = field(
-        default_factory=partial(np.zeros, (0, 9))
-    )  # (n, 9) x, y, yaw, length, width, height, r, g, b
+    # (n, 3) x, y, yaw: the word STOP painted on the road
+    words: np.ndarray = field(default_factory=partial(np.zeros, (0, 3)))
+    # (n, 4) x, y, yaw, width: a yield line of triangles
+    teeth: np.ndarray = field(default_factory=partial(np.zeros, (0, 4)))
+    # (n, 9) x, y, yaw, length, width, height, r, g, b
+    buildings: np.ndarray = field(default_factory=partial(np.zeros, (0, 9)))
     trees: np.ndarray = field(default_factory=partial(np.zeros, (0, 4)))  # (n, 4) x, y, height, crown radius
     lamps: np.ndarray = field(default_factory=partial(np.zeros, (0, 3)))  # (n, 3) x, y, yaw of the arm over the road
     signs: tuple[TrafficControlDevice, ...] = ()
     urban: float = 1.0  # 0 country .. 1 town: colour of the ground beside the road
+
+
+def corners(x: float, y: float, yaw: float, length: float, width: float) -> np.ndarray:
+    """(4, 2) corners of a box, counter-clockwise from the front left."""
+    return np.array(box_corners(oriented_box(x, y, yaw, length, width)))[[0, 3, 2, 1]]

@@ -1,4 +1,4 @@
-"""Records of episodes: JSON and success."""
+"""Records of episodes: JSON, success, and names of drivers in tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord, driver_name
 
 
 def finished_record() -> EpisodeRecord:
@@ -57,3 +57,20 @@ def test_a_record_round_trips_and_defines_success() -> None:
     assert slow.success
     slow.infractions["red_light"].append("ran one")
     assert not slow.success
+
+
+@pytest.mark.parametrize(
+    ("agent", "name"),
+    [
+        ({"name": "expert (privileged)"}, "expert (privileged)"),
+        ({"name": "lmms:llava_hf", "model_args": "pretrained=/a/tiny-driver/,device=cpu"}, "lmms:llava_hf tiny-driver"),
+        ({"name": "lmms:qwen2_5_vl", "model_args": "device=cpu,pretrained=Qwen/Qwen2.5-VL-7B-Instruct"},
+         "lmms:qwen2_5_vl Qwen2.5-VL-7B-Instruct"),
+        ({"name": "lmms:openai", "model_args": "model_version=gpt-4o"}, "lmms:openai gpt-4o"),
+        ({"name": "lmms:mine", "model_args": ""}, "lmms:mine"),
+        ({"name": "lmms:mine", "model_args": "object=0123,base_model=x"}, "lmms:mine"),
+        ({}, ""),
+    ],
+)  # fmt: skip
+def test_a_model_is_named_with_its_checkpoint(agent: dict[str, str], name: str) -> None:
+    assert driver_name(agent) == name

@@ -9,7 +9,8 @@ import pytest
 from support.running import refusing_port
 
 from lmms_eval_ad2.core.errors import Ad2Error
-from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.client import ChatClient, ChatReply, RequestFailure
+from lmms_eval_ad2.llm.http_address import EndpointConfig
 from lmms_eval_ad2.testing.fake_endpoint import EndpointBehaviour, FakeEndpointServer, serve
 
 pytestmark = pytest.mark.integration

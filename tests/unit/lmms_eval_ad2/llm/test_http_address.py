@@ -9,8 +9,8 @@ import pytest
 from closedloop_plugin.driver.agents.endpoint import EndpointModel
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.judge.spec import build, read
-from lmms_eval_ad2.llm.client import ChatClient, EndpointConfig
-from lmms_eval_ad2.llm.http_address import HttpAddress, checked_urls, split_urls
+from lmms_eval_ad2.llm.client import ChatClient
+from lmms_eval_ad2.llm.http_address import EndpointConfig, HttpAddress, checked_urls, split_urls
 from lmms_eval_ad2.llm.model import read_model
 
 ONE, TWO = "http://a:8000/v1", "https://b/v1+x"

@@ -16,7 +16,8 @@ from aiohttp import web_protocol
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm import request_loop, session
-from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
+from lmms_eval_ad2.llm.http_address import EndpointConfig
 from lmms_eval_ad2.llm.server_balancer import RequestRateLimiter
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 

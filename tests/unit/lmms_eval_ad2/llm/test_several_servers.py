@@ -12,7 +12,8 @@ from support.running import refusing_port
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.llm import server_balancer, session
-from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
+from lmms_eval_ad2.llm.http_address import EndpointConfig
 from lmms_eval_ad2.llm.session import RequestUsage
 from lmms_eval_ad2.testing.fake_endpoint import serve
 

@@ -6,14 +6,14 @@ The corners of all walls are computed once; a frame projects those of the walls 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 
 from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, fixed
 from closedloop_plugin.worlds.embedded.camera.lens import PinholeLens, clip_near
-from closedloop_plugin.worlds.embedded.camera.placement import corners
+from closedloop_plugin.worlds.embedded.camera.scenery import corners
 
 FLOOR = 3.2  # m
 BAY = 2.6  # m of wall per window
@@ -51,9 +51,7 @@ class BuildingLayer:
         if not len(which):
             return {}
         wall, distance = 4 * shown[which] + side, np.hypot(*to_eye[which, side].T)
-        lamps = (
-            np.array([canvas.lamp_light(x, y) for x, y in middles[which, side].tolist()]) if canvas.beams > 0 else 0.0
-        )
+        lamps = np.array([canvas.lamp_light(x, y) for x, y in middles[which, side].tolist()])
         sunny = np.maximum(0.0, normals[which, side] @ light.sun[:2])[:, None]
         gain = 0.95 * light.ambient + 1.2 * sunny * light.direct + 0.5 * np.reshape(lamps, (-1, 1))
         paint = self.rows[shown[which], 6:9]
@@ -73,12 +71,16 @@ class BuildingLayer:
             start, stop = stop, stop + size
             solids, panes = slice(start, min(start + FIXED, stop)), slice(min(start + FIXED, stop), stop)
             drawn = ahead[panes] & seen[panes]
+            lit = drawn[:0]
+            if dark:  # there is light behind some windows, counted from the first that is ahead
+                number = np.cumsum(ahead[panes]) - 1
+                lit = ((number * 2654435761 + int(wall[k]) * 40503) % 97 < 34)[drawn]
             found = BuildingWall(
                 distance=float(distance[k]),
                 shades=shades[k],
                 solid=pixels[solids],
                 panes=pixels[panes][drawn],
-                lit=_lit(int(wall[k]), ahead[panes])[drawn] if dark else drawn[:0],
+                lit=lit,
                 near=(local[solids], quads[solids, :, 2]) if depth[start] < NEAR else None,
             )
             out.setdefault(house, []).append(found)
@@ -94,14 +96,7 @@ def _in_picture(quads: np.ndarray, lens: PinholeLens) -> np.ndarray:
     return across & (np.maximum(v[:, 0], v[:, 1]) > -border) & (np.minimum(v[:, 2], v[:, 3]) < bottom)
 
 
-def _lit(wall: int, ahead: np.ndarray) -> np.ndarray:
-    """(n,) whether there is light behind the windows of a wall; counted from the first that is `ahead`."""
-    number = np.cumsum(ahead) - 1
-    return np.asarray((number * 2654435761 + wall * 40503) % 97 < 34)
-
-
-@dataclass(frozen=True)
-class BuildingWall:
+class BuildingWall(NamedTuple):
     """One wall in one frame."""
 
     distance: float

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import cv2
@@ -41,7 +41,10 @@ PAINTS = {"white": np.array([236.0, 236.0, 232.0]), "yellow": np.array([240.0, 1
 
 @lru_cache(maxsize=1)
 def grain() -> np.ndarray:
-    """Seamless noise texture, (GRAIN_SIZE, GRAIN_SIZE) uint8 around 128."""
+    """Seamless noise texture, GRAIN_SIZE pixels square, uint8 around 128; repeated TILES times in each direction.
+
+    Sampling within a texture is twice as fast as across its border.
+    """
     rng = np.random.default_rng(7)
     out = np.zeros((GRAIN_SIZE, GRAIN_SIZE), np.float32)
     for size, weight in ((512, 8.0), (128, 5.0), (16, 7.0)):
@@ -49,13 +52,7 @@ def grain() -> np.ndarray:
         step = GRAIN_SIZE // size
         big = cv2.resize(noise, None, fx=step, fy=step, interpolation=cv2.INTER_LINEAR)
         out += big[2 * step : 2 * step + GRAIN_SIZE, 2 * step : 2 * step + GRAIN_SIZE]
-    return np.clip(np.rint(128 + out), 60, 196).astype(np.uint8)
-
-
-@lru_cache(maxsize=1)
-def _tiled_grain() -> np.ndarray:
-    """The grain repeated: sampling within a texture is twice as fast as across its border."""
-    return np.tile(grain(), (TILES, TILES))
+    return np.tile(np.clip(np.rint(128 + out), 60, 196).astype(np.uint8), (TILES, TILES))
 
 
 class GroundLayer:
@@ -157,7 +154,7 @@ class GroundLayer:
         part = canvas.image[top:]
         if not len(part):
             return
-        depth = ground_depth(lens)
+        depth = ground_depth(lens.height, lens.focal, lens.up)
         near = int(np.searchsorted(-depth, -GRAIN_FAR))
         factor = np.empty(part.shape[:2], np.uint8)
         factor[:near] = 128
@@ -183,7 +180,7 @@ class GroundLayer:
 @lru_cache(maxsize=4)  # six cameras have two fields of view
 def _row_light(light: SceneLighting, width: int, height: int, focal: float, up: float) -> tuple[np.ndarray, np.ndarray]:
     """Factor (1.5 is 255) and addend of the ground, (rows, width, 3) uint8 each: light, wetness and fog by row."""
-    depth = _depth(height, focal, up)
+    depth = ground_depth(height, focal, up)
     gain = light.ambient + light.direct * max(0.0, float(light.sun[2]))
     gain = gain * (1 - 0.38 * light.wet)
     clear = light.clear(depth)
@@ -200,13 +197,9 @@ def _wide(rows: np.ndarray, width: int) -> np.ndarray:
     return np.repeat(np.rint(rows).astype(np.uint8)[:, None], width, axis=1)
 
 
-def ground_depth(lens: PinholeLens) -> np.ndarray:
-    """(rows,) depth in m of the ground in each row below the horizon, at pixel centres: focal * up / (v - H / 2)."""
-    return _depth(lens.height, lens.focal, lens.up)
-
-
 @lru_cache(maxsize=8)
-def _depth(height: int, focal: float, up: float) -> np.ndarray:
+def ground_depth(height: int, focal: float, up: float) -> np.ndarray:
+    """(rows,) depth in m of the ground in each row below the horizon, at pixel centres: focal * up / (v - H / 2)."""
     rows = np.arange((height + 1) // 2, height) + 0.5 - height / 2
     return focal * up / np.maximum(rows, 0.25)
 
@@ -228,30 +221,17 @@ def _plane(lens: PinholeLens, top: int) -> np.ndarray:
 
 def _grain(lens: PinholeLens, top: int, rows: int) -> np.ndarray:
     """(rows, W) uint8: the grain of the ground from row `top` on, sampled at every second pixel."""
-    x, y = _low_corner(lens)  # of the ground seen, in a period of the texture: keeps numbers small
-    near = PinholeLens(
-        width=lens.width,
-        height=lens.height,
-        focal=lens.focal,
-        x=lens.x - PERIOD * math.floor(x / PERIOD),
-        y=lens.y - PERIOD * math.floor(y / PERIOD),
-        up=lens.up,
-        ahead=lens.ahead,
-        right=lens.right,
-    )
+    # Smallest x and y of the ground in view, nearer than GRAIN_FAR, moved into a period: keeps numbers small.
+    side = GRAIN_FAR * lens.width / 2 / lens.focal
+    low = [min(0.0, GRAIN_FAR * lens.ahead[i] - side * abs(lens.right[i])) for i in (0, 1)]
+    x, y = lens.x + low[0], lens.y + low[1]
+    near = replace(lens, x=lens.x - PERIOD * math.floor(x / PERIOD), y=lens.y - PERIOD * math.floor(y / PERIOD))
     warp = _plane(near, top) @ np.array([[2.0, 0.0, 0.5], [0.0, 2.0, 0.5], [0.0, 0.0, 1.0]])  # every second pixel
     warp[:2] *= GRAIN_PER_M
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     size = (lens.width + 1) // 2, (rows + 1) // 2
-    half = cv2.warpPerspective(_tiled_grain(), warp, size, flags=flags, borderMode=cv2.BORDER_WRAP)
+    half = cv2.warpPerspective(grain(), warp, size, flags=flags, borderMode=cv2.BORDER_WRAP)
     return cv2.resize(half, (2 * size[0], 2 * size[1]), interpolation=cv2.INTER_LINEAR)[:rows, : lens.width]
-
-
-def _low_corner(lens: PinholeLens) -> tuple[float, float]:
-    """Smallest x and y of the ground in view, nearer than GRAIN_FAR, in the map frame (m)."""
-    side = GRAIN_FAR * lens.width / 2 / lens.focal
-    low = [min(0.0, GRAIN_FAR * lens.ahead[i] - side * abs(lens.right[i])) for i in (0, 1)]
-    return lens.x + low[0], lens.y + low[1]
 
 
 def _beam(canvas: Canvas, depth: np.ndarray, clear: np.ndarray) -> np.ndarray:
@@ -329,7 +309,10 @@ def paint_of(scenery: StaticScenery) -> tuple[PaintStrokes, ...]:
     lines: dict[str, list[np.ndarray]] = {"white": [], "yellow": []}
     for marking in scenery.markings:
         lines[marking.colour] += _line(marking)
-    marks = [_across(x, y, yaw, width, 0.45) for x, y, yaw, width in scenery.stop_lines.tolist()]
+    marks = []
+    for x, y, yaw, width in scenery.stop_lines.tolist():
+        dx, dy = math.sin(yaw) * width / 2, -math.cos(yaw) * width / 2
+        marks.append(np.array([[x - dx, y - dy, x + dx, y + dy, 0.45]]))
     marks += [
         _bars(x, y, yaw, width=width, depth=0.7, bar=0.45, period=0.9) for x, y, yaw, width in scenery.teeth.tolist()
     ]
@@ -358,11 +341,6 @@ def _strokes(points: np.ndarray, dashed: bool, width: float) -> np.ndarray:
     stop = np.minimum(start + dash, along[-1])
     ends = [np.column_stack([np.interp(s, along, points[:, i]) for i in (0, 1)]) for s in (start, stop)]
     return np.column_stack([*ends, np.full(len(start), width)])
-
-
-def _across(x: float, y: float, yaw: float, width: float, depth: float) -> np.ndarray:
-    dx, dy = math.sin(yaw) * width / 2, -math.cos(yaw) * width / 2
-    return np.array([[x - dx, y - dy, x + dx, y + dy, depth]])
 
 
 def _bars(x: float, y: float, yaw: float, width: float, depth: float, bar: float, period: float) -> np.ndarray:

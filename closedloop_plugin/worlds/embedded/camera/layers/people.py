@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,8 +37,7 @@ class LimbCapsule(NamedTuple):
     colour: Colour
 
 
-@dataclass(frozen=True)
-class WheelRing:
+class WheelRing(NamedTuple):
     """A wheel in the body's vertical plane."""
 
     x: float
@@ -50,7 +48,13 @@ class WheelRing:
 
 def draw_body(canvas: Canvas, actor: Actor, time_s: float) -> None:
     """Draw a pedestrian, child, bicycle, motorcycle or animal."""
-    parts, hoops = _parts(actor, time_s)
+    pick = zlib.crc32(actor.id.encode())  # the same clothes in every frame and every run
+    phase = math.tau * ((1.7 * time_s + (pick % 97) / 97) % 1.0)
+    hoops: list[WheelRing] = []
+    if actor.kind in (ActorKind.BICYCLE, ActorKind.MOTORCYCLE):
+        parts, hoops = _rider(actor, phase, pick)
+    else:
+        parts = (_animal if actor.kind is ActorKind.ANIMAL else _walker)(actor, phase, pick)
     distance = math.hypot(actor.x - canvas.lens.x, actor.y - canvas.lens.y)
     for hoop in hoops:
         angle = np.arange(20) * (math.tau / 20)
@@ -60,7 +64,7 @@ def draw_body(canvas: Canvas, actor: Actor, time_s: float) -> None:
     c, s = math.cos(actor.yaw), math.sin(actor.yaw)
     ahead = canvas.lens.ahead[0] * c + canvas.lens.ahead[1] * s, -canvas.lens.ahead[0] * s + canvas.lens.ahead[1] * c
     # From the back to the front; equal depths keep the order of the list.
-    parts = sorted(parts, key=lambda p: -round(_along(p, ahead), 3))
+    parts = sorted(parts, key=lambda p: -round(_depth(p, ahead), 3))
     shades = canvas.flats([p.colour for p in parts], actor.x, actor.y, distance)
     own = np.array([[p.a for p in parts], [p.b or p.a for p in parts]])
     ends = place(own.reshape(-1, 3), actor.x, actor.y, actor.yaw).reshape(own.shape)
@@ -68,20 +72,10 @@ def draw_body(canvas: Canvas, actor: Actor, time_s: float) -> None:
     canvas.capsules(ends, drawn)
 
 
-def _along(part: LimbCapsule, axis: tuple[float, float]) -> float:
+def _depth(part: LimbCapsule, axis: tuple[float, float]) -> float:
     """Depth relative to the body's centre: the middle of the limb along the optical axis, m."""
     b = part.b or part.a
     return ((part.a[0] + b[0]) * axis[0] + (part.a[1] + b[1]) * axis[1]) / 2
-
-
-def _parts(actor: Actor, time_s: float) -> tuple[list[LimbCapsule], list[WheelRing]]:
-    pick = zlib.crc32(actor.id.encode())  # the same clothes in every frame and every run
-    phase = math.tau * ((1.7 * time_s + (pick % 97) / 97) % 1.0)
-    if actor.kind is ActorKind.ANIMAL:
-        return _animal(actor, phase, pick), []
-    if actor.kind in (ActorKind.BICYCLE, ActorKind.MOTORCYCLE):
-        return _rider(actor, phase, pick)
-    return _walker(actor, phase, pick), []
 
 
 def _clothes(actor: Actor, pick: int) -> tuple[Colour, Colour, Colour, Colour]:
@@ -150,8 +144,12 @@ def _rider(actor: Actor, phase: float, pick: int) -> tuple[list[LimbCapsule], li
         LimbCapsule((bars[0], -0.27, bars[2]), (bars[0], 0.27, bars[2]), 0.02, DARK),
         LimbCapsule((rear - 0.05, 0.0, 0.72 * z), None, 0.05, (220.0, 20.0, 16.0)),
     ]
-    if motor:
-        parts += _engine(k, z, frame)
+    if motor:  # tank, engine and head lamp
+        parts += [
+            LimbCapsule((-0.5 * k, 0.0, 0.74 * z), (0.3 * k, 0.0, 0.74 * z), 0.15, frame),
+            LimbCapsule((-0.2 * k, 0.0, 0.45 * z), (0.25 * k, 0.0, 0.45 * z), 0.16, (60.0, 60.0, 64.0)),
+            LimbCapsule((0.5 * k, 0.0, 0.86 * z), None, 0.11, (240.0, 238.0, 220.0)),
+        ]
     moving = 0.0 if motor else 0.15 * z * min(1.0, abs(actor.speed))
     for side, turn in ((1.0, phase), (-1.0, phase + math.pi)):
         y = side * 0.1
@@ -167,15 +165,6 @@ def _rider(actor: Actor, phase: float, pick: int) -> tuple[list[LimbCapsule], li
         parts.append(LimbCapsule((seat[0], y, 0.95 * z), (0.02 * k, y, 1.36 * z), 0.12, top))
     helmet: Colour = DARK if motor else ((236.0, 236.0, 236.0), (230.0, 70.0, 40.0), (60.0, 110.0, 200.0))[pick % 3]
     return parts + _head(1.56 * z, 0.125 if motor else 0.115, skin, helmet, 0.1 * k), hoops
-
-
-def _engine(k: float, z: float, tank: Colour) -> list[LimbCapsule]:
-    """Tank, engine and head lamp of a motorcycle."""
-    return [
-        LimbCapsule((-0.5 * k, 0.0, 0.74 * z), (0.3 * k, 0.0, 0.74 * z), 0.15, tank),
-        LimbCapsule((-0.2 * k, 0.0, 0.45 * z), (0.25 * k, 0.0, 0.45 * z), 0.16, (60.0, 60.0, 64.0)),
-        LimbCapsule((0.5 * k, 0.0, 0.86 * z), None, 0.11, (240.0, 238.0, 220.0)),
-    ]
 
 
 def _animal(actor: Actor, phase: float, pick: int) -> list[LimbCapsule]:

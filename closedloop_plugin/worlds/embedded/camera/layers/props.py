@@ -11,7 +11,7 @@ import numpy as np
 
 from closedloop_plugin.core.state import Actor, ActorKind
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas, Colour
-from closedloop_plugin.worlds.embedded.camera.layers.plates import warning
+from closedloop_plugin.worlds.embedded.camera.layers.street import sign_plate
 from closedloop_plugin.worlds.embedded.camera.mesh import Mesh, MeshBuilder, draw_mesh, place
 
 ORANGE, WHITE, RED = (244.0, 98.0, 20.0), (240.0, 240.0, 236.0), (204.0, 28.0, 26.0)
@@ -134,4 +134,4 @@ def _warning(canvas: Canvas, actor: Actor) -> None:
     if dx * math.cos(actor.yaw) + dy * math.sin(actor.yaw) > 0:
         side = -1.0
     local = [(0, side * half, high), (0, -side * half, high), (0, -side * half, low), (0, side * half, low)]
-    canvas.plate(place(np.array(local, dtype=float), actor.x, actor.y, actor.yaw), warning(), 1.25)
+    canvas.plate(place(np.array(local, dtype=float), actor.x, actor.y, actor.yaw), sign_plate("warning"), 1.25)

@@ -31,9 +31,8 @@ def panorama(weather: Weather) -> np.ndarray:
     body = (0.16 + 0.84 * light.day) * np.array([238.0, 238.0, 240.0]) * (1 - 0.3 * light.clouds - 0.2 * light.rain)
     sky += (body - sky) * (cover * (0.35 + 0.45 * light.day))[..., None]
     if light.sun[2] > -0.1:
-        toward = (
-            np.cos(rise) * (np.cos(turn) * light.sun[0] + np.sin(turn) * light.sun[1]) + np.sin(rise) * light.sun[2]
-        )
+        level = np.cos(turn) * light.sun[0] + np.sin(turn) * light.sun[1]
+        toward = np.cos(rise) * level + np.sin(rise) * light.sun[2]
         apart = np.arccos(np.clip(toward, -1, 1))
         shining = light.day * (1 - light.clouds) ** 0.7 * float(light.clear(150.0))
         halo = np.exp(-apart / 0.12) * 0.55 + (apart < 0.03)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 
 from closedloop_plugin.core.state import SignalState
 from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, Colour, Place, fixed
-from closedloop_plugin.worlds.embedded.camera.layers.plates import give_way, no_entry, speed, stop
 from closedloop_plugin.worlds.embedded.camera.lens import NEAR
 from closedloop_plugin.worlds.embedded.camera.mesh import Mesh, MeshBuilder, draw_mesh
 from closedloop_plugin.worlds.embedded.camera.scenery import TrafficControlDevice
@@ -73,15 +71,8 @@ LAMP_ON = {
     SignalState.YELLOW: (255.0, 190.0, 20.0),
     SignalState.GREEN: (30.0, 240.0, 110.0),
 }
-LAMP_OFF = {
-    SignalState.RED: (66.0, 16.0, 14.0),
-    SignalState.YELLOW: (66.0, 52.0, 14.0),
-    SignalState.GREEN: (12.0, 54.0, 30.0),
-}
-ORDER = (SignalState.RED, SignalState.YELLOW, SignalState.GREEN)
-PLATES: Mapping[str, Callable[[], np.ndarray]] = {
-    "stop": stop, "yield": give_way, "no_entry": no_entry, "speed_90": partial(speed, 90),
-}  # fmt: skip
+LAMP_OFF = ((66.0, 16.0, 14.0), (66.0, 52.0, 14.0), (12.0, 54.0, 30.0))
+ORDER = (SignalState.RED, SignalState.YELLOW, SignalState.GREEN)  # from the top
 HEAD = 0.36  # m between two lamps of a signal
 SIMPLE_FROM = 45.0  # m: beyond, a signal is a dark bar with one lit lamp
 
@@ -98,8 +89,7 @@ def _outlines() -> np.ndarray:
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * radius[..., None]
 
 
-@dataclass(frozen=True)
-class TreeOutline:
+class TreeOutline(NamedTuple):
     """One tree in one frame: its trunk, and the three parts of its crown from the darkest to the lightest."""
 
     row: tuple[float, float, float, float]  # x, y, height, crown radius
@@ -114,9 +104,8 @@ def trees_of(canvas: Canvas, rows: np.ndarray) -> list[TreeOutline]:
     u, v, depth = canvas.lens.project_each(np.column_stack([x, y, height - radius]))
     size = radius * canvas.lens.focal / np.maximum(depth, NEAR)
     shapes = np.abs(x * 13 + y * 7).astype(int) % 4
-    middles = np.stack(
-        [u[:, None] - (0.12 * size)[:, None] * LIFTS, v[:, None] - size[:, None] * LIFTS], axis=-1
-    )  # (n, 3, 2)
+    across, up = u[:, None] - (0.12 * size)[:, None] * LIFTS, v[:, None] - size[:, None] * LIFTS
+    middles = np.stack([across, up], axis=-1)  # (n, 3, 2)
     crowns = (size[:, None] * SHARES)[..., None, None] * _outlines()[shapes][:, None] + middles[:, :, None]
     crowns = fixed(np.minimum(np.maximum(crowns, -1e6), 1e6))
     out = []
@@ -178,7 +167,7 @@ def draw_sign(canvas: Canvas, sign: TrafficControlDevice, state: SignalState | N
     eye = (canvas.lens.x - sign.x) * c + (canvas.lens.y - sign.y) * s
     plate = np.array([(*left, z1), (*right, z1), (*right, z0), (*left, z0)])
     if eye < 0:
-        canvas.plate(plate, PLATES[sign.kind](), 1.2)
+        canvas.plate(plate, sign_plate(sign.kind), 1.2)
         draw_leaves(canvas, (x, y, sign.height), sign.yaw, (half, half), hidden)
     else:
         inset = 0.3 * half
@@ -198,7 +187,7 @@ def _housing(state: SignalState | None) -> Mesh:
         z = (1 - i) * HEAD
         on = lamp is state
         ring = [(-0.15, 0.165 * math.cos(a), z + 0.165 * math.sin(a)) for a in angle]
-        colour: Colour = LAMP_ON[lamp] if on else LAMP_OFF[lamp]
+        colour: Colour = LAMP_ON[lamp] if on else LAMP_OFF[i]
         b.face(ring, colour, on)
     return b.mesh()
 
@@ -225,3 +214,53 @@ def _raised(state: SignalState | None, height: float) -> Mesh:
     mesh = _housing(state)
     up = np.array([0.0, 0.0, height])
     return Mesh(mesh.points + up, mesh.starts, mesh.normals, mesh.middles + up, mesh.colours, mesh.shining)
+
+
+# Pictures of road signs: drawn large, then averaged down.
+
+SIZE = 128
+BIG = 4 * SIZE
+RED, WHITE, BLACK = (196, 22, 28, 255), (246, 246, 244, 255), (20, 20, 22, 255)
+
+
+@lru_cache(maxsize=8)
+def sign_plate(kind: str) -> np.ndarray:
+    """(SIZE, SIZE, 4) uint8 RGBA, premultiplied alpha. kind: stop, yield, warning, no_entry, or speed_N for a limit."""
+    big = np.zeros((BIG, BIG, 4), np.uint8)
+    middle = BIG // 2, BIG // 2
+    if kind == "stop":
+        for radius, colour in ((0.535, WHITE), (0.495, RED)):
+            angle = (np.arange(8) + 0.5) * (math.tau / 8)
+            octagon = BIG / 2 + radius * BIG * np.column_stack([np.cos(angle), np.sin(angle)])
+            cv2.fillConvexPoly(big, np.rint(octagon).astype(np.int32), colour)
+        _write(big, "STOP", 5.3, 24, WHITE)
+    elif kind == "yield":  # on its tip
+        _triangle(big, ((0.02, 0.08), (0.98, 0.08), (0.5, 0.94)), 0.6)
+    elif kind == "warning":  # on its base, with an exclamation mark
+        _triangle(big, ((0.02, 0.96), (0.98, 0.96), (0.5, 0.04)), 0.62)
+        x = BIG // 2
+        cv2.line(big, (x, int(0.46 * BIG)), (x, int(0.66 * BIG)), BLACK, int(0.07 * BIG))
+        cv2.circle(big, (x, int(0.78 * BIG)), int(0.045 * BIG), BLACK, -1)
+    elif kind == "no_entry":
+        cv2.circle(big, middle, int(0.49 * BIG), WHITE, -1)
+        cv2.circle(big, middle, int(0.46 * BIG), RED, -1)
+        cv2.rectangle(big, (int(0.16 * BIG), int(0.42 * BIG)), (int(0.84 * BIG), int(0.58 * BIG)), WHITE, -1)
+    else:
+        cv2.circle(big, middle, int(0.49 * BIG), RED, -1)
+        cv2.circle(big, middle, int(0.38 * BIG), WHITE, -1)
+        _write(big, str(int(kind.removeprefix("speed_"))), 7.5, 34, BLACK)
+    return cv2.resize(big, (SIZE, SIZE), interpolation=cv2.INTER_AREA)
+
+
+def _write(big: np.ndarray, text: str, scale: float, width: int, colour: tuple[int, int, int, int]) -> None:
+    (w, h), _ = cv2.getTextSize(text, cv2.FONT_HERSHEY_SIMPLEX, scale, width)
+    place = (BIG - w) // 2, (BIG + h) // 2
+    cv2.putText(big, text, place, cv2.FONT_HERSHEY_SIMPLEX, scale, colour, width, cv2.LINE_AA)
+
+
+def _triangle(big: np.ndarray, points: tuple[tuple[float, float], ...], inner: float) -> None:
+    """Draw a white triangle with a red border; inner: size of the white part, as a share."""
+    p = np.array(points)
+    middle = p.mean(axis=0)
+    for share, colour in ((1.0, RED), (inner, WHITE)):
+        cv2.fillConvexPoly(big, np.rint((middle + (p - middle) * share) * BIG).astype(np.int32), colour)

@@ -129,8 +129,7 @@ def _car(size: tuple[float, float, float], paint: Colour, lit: Lit, police: bool
     belt, sill, roof = 0.6 * height, 0.15 * height, height if not police else 0.94 * height
     r = min(0.225 * height, 0.36)
     axles = (-0.3 * length, 0.31 * length)
-    for x in axles:
-        b.treads(x, w, r)
+    b.treads(axles, w, r)
     skirt = b.box((-a, a), w * 0.98, (sill, 0.34 * height), _dark(paint, 0.8))
     body = b.box((-a, a), w, (0.34 * height, belt), paint, (-a * 0.97, a * 0.93, w * 0.95))
     stripe = (24.0, 60.0, 150.0)
@@ -145,8 +144,7 @@ def _car(size: tuple[float, float, float], paint: Colour, lit: Lit, police: bool
     b.on(body["front"], (0.27, 0.73, 0.15, 0.65), (34.0, 34.0, 36.0))
     _plates(b, skirt["back"], skirt["front"], 2.2)
     _lamps(b, body["back"], body["front"], lit, (0.35, 0.9), 0.21)
-    for x in axles:
-        b.discs(x, w, r)
+    b.discs(axles, w, r)
     cabin = b.box(
         (-0.42 * length, 0.24 * length), w * 0.93, (belt, roof), paint, (-0.3 * length, 0.06 * length, w * 0.74)
     )
@@ -184,11 +182,9 @@ def _van(size: tuple[float, float, float], paint: Colour, lit: Lit, cross: bool 
     sill, belt = 0.14 * height, 0.5 * height
     roof = 0.93 * height if cross else height
     axles, r = (-0.3 * length, 0.31 * length), min(0.17 * height, 0.37)
-    for x in axles:
-        b.treads(x, w, r)
+    b.treads(axles, w, r)
     body = b.box((-a, a), w, (sill, belt), paint, (-a, a * 0.96, w))
-    for x in axles:
-        b.discs(x, w, r)
+    b.discs(axles, w, r)
     _lamps(b, body["back"], body["front"], lit, (0.45, 0.92), 0.15)
     _plates(b, body["back"], body["front"], 0.9)
     b.on(body["front"], (0.25, 0.75, 0.4, 0.75), (36.0, 36.0, 38.0))
@@ -217,8 +213,7 @@ def _bus(size: tuple[float, float, float], paint: Colour, lit: Lit) -> Mesh:
     a, w = length / 2, width / 2
     b = MeshBuilder()
     axles = (-0.28 * length, 0.33 * length)
-    for x in axles:
-        b.treads(x, w, 0.48)
+    b.treads(axles, w, 0.48)
     body = b.box((-a, a), w, (0.1 * height, height), paint)
     panes = max(4, int(length / 1.5))
     for name in ("left", "right"):
@@ -232,8 +227,7 @@ def _bus(size: tuple[float, float, float], paint: Colour, lit: Lit) -> Mesh:
     b.on(body["back"], (0.0, 1.0, 0.0, 0.08), (50.0, 50.0, 54.0))
     _lamps(b, body["back"], body["front"], lit, (0.12, 0.24), 0.12)
     _plates(b, body["back"], body["front"], 0.35)
-    for x in axles:
-        b.discs(x, w, 0.48)
+    b.discs(axles, w, 0.48)
     return b.mesh()
 
 
@@ -247,8 +241,7 @@ def _truck(
     chassis, sill = 0.28 * height, 0.14 * height
     b = MeshBuilder()
     axles = (-0.36 * length, -0.36 * length + 1.15) if length > 7 else (-0.3 * length,)
-    for x in axles:
-        b.treads(x, w, 0.47)
+    b.treads(axles, w, 0.47)
     rear = b.box((-a, cab_from - 0.15), w * 0.8, (sill, chassis), (52.0, 52.0, 54.0))
     box = b.box((-a, cab_from - 0.15), w, (chassis, height), load)
     for name in ("left", "right"):
@@ -262,18 +255,17 @@ def _truck(
     b.on(box["back"], (0.0, 1.0, 0.0, 0.04), RED if stripe is None else stripe)
     _lamps(b, box["back"], box["front"], lit, (0.05, 0.15), 0.16)
     b.on(rear["back"], (0.36, 0.64, 0.2, 0.7), (232.0, 232.0, 222.0))
-    for x in axles:
-        b.discs(x, w, 0.47)
+    b.discs(axles, w, 0.47)
     c = MeshBuilder()
     cab_top, axle = min(0.86 * height, 2.9), cab_from + 0.5 * (a - cab_from)
-    c.treads(axle, w, 0.47)
+    c.treads((axle,), w, 0.47)
     cab = c.box((cab_from, a), w * 0.97, (sill, cab_top), paint, (cab_from, a - 0.12, w * 0.93))
     c.on(cab["front"], (0.06, 0.94, 0.5, 0.88), GLASS)
     c.on(cab["front"], (0.2, 0.8, 0.2, 0.42), (36.0, 36.0, 38.0))
     c.on(cab["left"], (0.12, 0.7, 0.52, 0.86), GLASS)
     c.on(cab["right"], (0.3, 0.88, 0.52, 0.86), GLASS)
     _lamps(c, cab["back"], cab["front"], lit - {"brake", "tail"}, (0.08, 0.18), 0.16)
-    c.discs(axle, w, 0.47)
+    c.discs((axle,), w, 0.47)
     if stripe:
         _bar(c, (cab_from + 0.4, cab_from + 0.8), w * 0.8, (cab_top, cab_top + 0.25), lit)
     return [(-0.15 * length, 0.0, b.mesh()), (axle, 0.0, c.mesh())]

@@ -13,8 +13,7 @@ from PIL import Image
 from support.closedloop.models import decision_request, picture
 from support.closedloop.time_limits import LIMITS_S, with_growing_limits
 
-from closedloop_plugin.core.image_encoding import ImageEncoding, common_encodings
-from closedloop_plugin.core.sent_images import SentImages
+from closedloop_plugin.core.image_encoding import ImageEncoding, SentImages, common_encodings
 from closedloop_plugin.core.state import Decision
 from closedloop_plugin.driver.agents.endpoint import EndpointModel, _reply, endpoint_options
 from closedloop_plugin.driver.agents.make import make_agent

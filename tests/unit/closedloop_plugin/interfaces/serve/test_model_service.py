@@ -22,7 +22,8 @@ from closedloop_plugin.driver.agents.model_backend import ModelQuestion, ModelRe
 from closedloop_plugin.interfaces.serve.batching import RequestBatcher
 from closedloop_plugin.interfaces.serve.http_api import RequestLimits
 from closedloop_plugin.interfaces.serve.services import ModelService
-from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig
+from lmms_eval_ad2.llm.client import ChatClient, ChatReply
+from lmms_eval_ad2.llm.http_address import EndpointConfig
 from lmms_eval_ad2.testing.fake_endpoint import serve as fake_endpoint
 
 pytestmark = pytest.mark.integration

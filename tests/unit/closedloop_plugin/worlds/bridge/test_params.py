@@ -1,4 +1,4 @@
-"""Free parameters of a program: detection, sampling, fixing and reporting. The 44 scenario types have none."""
+"""Free parameters of a program: detection, sampling, fixing and reporting; weather. The 44 scenario types have none."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.scenarios.suites.lookup import suite
 from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
-from closedloop_plugin.worlds.bridge.params import RESERVED, perception_of, weather_of
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, scenic, space_for
+from closedloop_plugin.worlds.bridge.params import (
+    PRESETS,
+    RESERVED,
+    WEATHER,
+    perception_of,
+    program_weather,
+    weather_of,
+)
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.core.errors import Ad2Error
-
-pytest.importorskip("scenic")
-from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, scenic, space_for
 
 EMBEDDED = "closedloop_plugin.worlds.embedded.model"
 FREE = """
@@ -64,6 +69,7 @@ Draw = Callable[..., CompiledScene]
 @pytest.fixture(scope="module")
 def params(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     """The params that a world adds to those of a program. The map is read once, which takes most of the time."""
+    pytest.importorskip("scenic")
     from scenic.domains.driving.roads import Network
 
     scenic()  # its patches replace the same method, and must come first
@@ -260,3 +266,41 @@ def test_a_world_that_does_not_show_a_condition_invalidates_the_episode(draw: Dr
     scene = draw("param worn_markings = 50\nparam lens_drops = 0\n").scene
     with pytest.raises(InvalidScene, match=r"the carla world do not show worn_markings .*it shows lens_drops"):
         perception_of(scene, ("lens_drops",), "carla")
+
+
+@pytest.mark.integration
+def test_the_presets_are_carlas() -> None:
+    carla = pytest.importorskip("carla")
+    parameters = carla.WeatherParameters
+    if not hasattr(parameters, "ClearNoon"):
+        pytest.skip("a stand-in for the carla package")
+    known = {name for name in dir(parameters) if isinstance(getattr(parameters, name), parameters)} - {"Default"}
+    assert known == set(PRESETS)
+    for name, weather in PRESETS.items():
+        assert [getattr(weather, x) for x in WEATHER] == pytest.approx(
+            [getattr(getattr(parameters, name), x) for x in WEATHER]
+        )
+
+
+def test_a_preset_or_single_parameters_replace_the_weather() -> None:
+    route = Weather(cloudiness=30.0, fog_density=9.0)
+    assert program_weather(None, route) is route
+    found = program_weather("HardRainSunset", route)
+    assert (found.precipitation, found.sun_altitude_angle, found.fog_density) == (100.0, 15.0, 7.0)
+    assert program_weather({"precipitation": 40}, route) == Weather(
+        cloudiness=30.0, fog_density=9.0, precipitation=40.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("ClearNon", "no preset 'ClearNon'; did you mean 'ClearNoon'"),
+        ({"fog": 3}, r"unknown 'fog' .known: cloudiness"),
+        ({"fog_density": "much"}, "fog_density: expected a number, found 'much'"),
+        (3, "expected a preset's name or a dict, found int"),
+    ],
+)
+def test_a_wrong_weather_is_named(value: Any, message: str) -> None:
+    with pytest.raises(Ad2Error, match=message):
+        program_weather(value, Weather())

@@ -35,10 +35,7 @@ def car(x: float, y: float, turned: float = 0.0, **more: Any) -> SimpleNamespace
     [
         ([], ""),
         ([car(30, -3.5)], ""),
-        (
-            [car(30, 0), car(30, 3.5)],
-            "no way: 2 cars stand across the road 28 m ahead; the widest gap is 1.6",
-        ),
+        ([car(30, 0), car(30, 3.5)], "no way: 2 cars stand across the road 28 m ahead; the widest gap is 1.6"),
         ([car(30, 0), car(33, 3.5, kind="bus")], "no way: a car and a bus stand across the road"),
         ([car(30, 0), car(50, 3.5)], "no way: a car stands in its lane 28 m ahead; only the oncoming lane is free"),
         ([car(30, 1, turned=90, length=8)], "no way: a car stands across the road"),

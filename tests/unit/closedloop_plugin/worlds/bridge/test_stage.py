@@ -70,7 +70,7 @@ def test_events_of_the_standard_scenario_are_told_apart_but_for_those_that_the_r
 
 def test_the_lights_of_the_program_precede_those_of_the_standard_scenario() -> None:
     own, base = with_standard()
-    base.hold_signals("green", "red")
+    base.hold_signals("green", SignalState.RED)
     assert own.held_signals == base.signals and not own.signals
     own.hold_signals(route="red")
     assert own.held_signals == {"own": SignalState.RED, "cross": SignalState.RED}
@@ -109,14 +109,6 @@ def test_the_oncoming_lane_and_noise_of_both_apply() -> None:
     assert own.disturbed(Control(0.0, 0.5)).steer != 0.0
     own.move_ego(30.0, 1.0, 7)
     assert (base.ego_s, base.ego_d, base.time_s) == (own.ego_s, own.ego_d, own.time_s) == (30.0, 1.0, 7 * own.timestep)
-
-
-def test_signals_are_held_and_freed() -> None:
-    s = stage()
-    s.hold_signals("green", SignalState.RED)
-    assert s.signals == {"own": SignalState.GREEN, "cross": SignalState.RED}
-    s.free_signals()
-    assert s.signals == {}
 
 
 def test_noise_is_seeded_and_stays_in_range() -> None:

@@ -61,17 +61,10 @@ def names_of_scenic() -> set[str]:
 
     folder = Path(scenic.__file__).parent / "simulators" / "carla"
     text = "\n".join((folder / name).read_text() for name in ("model.scenic", "behaviors.scenic"))
-    found = set(re.findall(r"^(?:class|def|behavior) (\w+)", text, re.M)) | {
-        "map_town",
-        "blueprints",
-        "Color",
-        "RGBSensor",
-        "SSSensor",
-    }
+    found = set(re.findall(r"^(?:class|def|behavior) (\w+)", text, re.M))
+    found |= {"map_town", "blueprints", "Color", "RGBSensor", "SSSensor", "SetLocationAction"}
     actions = ast.parse((folder / "actions.py").read_text())
-    found |= {node.name for node in actions.body if isinstance(node, ast.ClassDef | ast.FunctionDef)} | {
-        "SetLocationAction"
-    }
+    found |= {node.name for node in actions.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     return {name for name in found if not name.startswith("_")}
 
 

@@ -57,7 +57,7 @@ def fault(world: EmbeddedWorld, file: Path, ticks: int = 20) -> str:
 
 
 SYNTAX = {
-    "text": (HEAD + 'x = "abc\n' + EGO, "line 4: SyntaxError: this text is never closed"),
+    "open text": (HEAD + 'x = "abc\n' + EGO, "line 4: SyntaxError: this text is never closed"),
     "colon": (HEAD + EGO + "behavior B()\n    wait\n", "line 5: SyntaxError: expected ':'"),
     "indent": (behaves("wait", "  wait"), "line 7: .* indented more than the one before"),
     "tabs": (behaves("wait") + "\twait\n", "line 8: "),
@@ -172,10 +172,7 @@ MAPS = {
         r"p.scenic, line 2: no.xodr: Scenic's .*No such file.*; repair it, or give another one: --map",
     ),
     "no path": ("param map = 3\nmodel scenic.domains.driving.model\n", "line 1: 3: .*expected the path of an Open"),
-    "pickle": (
-        'param map = "a" + ".snet"\nmodel scenic.domains.driving.model\n',
-        "line 1: a.snet: .*not end in .xodr",
-    ),
+    "pickle": ('param map = "a" + ".snet"\nmodel scenic.domains.driving.model\n', "line 1: a.snet: .*not end in .xodr"),
 }
 DIALECTS = {
     "scenic 2": (HEAD + "ego = Car at place(0)\n", "line 4: a program of Scenic 2, .*write `new` before"),
@@ -210,43 +207,28 @@ VALUES = {
     "spread": (HEAD + EGO + "x = Normal(5, -1)\n", "line 5: .*deviation is -1; expected a number above 0"),
     "pace": (actor('StepOut(60, 2, "time", Range(-1, 2))'), "line 6: .*StepOut: pace: expected a number of 0 or more"),
     "target": (behaves("do FollowLaneBehavior(target_speed=-3)"), "line 6: .*target_speed: expected a number of 0"),
-    "negative rail": (
-        behaves("self.rail = Rail(route, 30, speed=-3)", "wait"),
-        "line 6: .*speed of a rail: .* -3",
-    ),
+    "negative rail": (behaves("self.rail = Rail(route, 30, speed=-3)", "wait"), "line 6: .*speed of a rail: .* -3"),
     "rail path": (behaves("self.rail = Rail(3, 30)", "wait"), "line 6: .*path of a rail: expected a Path, found 3"),
     "rail later": (
         behaves("self.rail = rail_at(30)", "self.rail.speed = float('nan')", "wait"),
         "line 7: .*speed of a rail: expected a number, found nan",
     ),
-    "pose": (
-        behaves("self.setPose(float('nan'), 0, 0)", "wait"),
-        "line 6: .*x of setPose: expected a number",
-    ),
+    "pose": (behaves("self.setPose(float('nan'), 0, 0)", "wait"), "line 6: .*x of setPose: expected a number"),
     "random size": (
         HEAD + EGO + "new Wheeled at place(30), with width Range(-2, -1)\n",
         "line 5: width of a Wheeled: expected metres above 0, at most 200, found -1",
     ),
     "huge size": (HEAD + EGO + "new Wheeled at place(30), with length 1e9\n", "line 5: length of a Wheeled: .*1e[+]09"),
-    "far": (
-        HEAD + EGO + "new Wheeled at (1e300, 3)\n",
-        "line 5: position of a Wheeled: .*numbers up to 1e[+]06",
-    ),
+    "far": (HEAD + EGO + "new Wheeled at (1e300, 3)\n", "line 5: position of a Wheeled: .*numbers up to 1e[+]06"),
     "nowhere": (HEAD + EGO + 'new Wheeled at (float("nan"), 3)\n', "line 5: position of a Wheeled: .*found nan"),
     "velocity": (HEAD + EGO + 'new Car at place(30), with velocity (float("inf"), 0)\n', "line 5: velocity of a Car"),
     "speed action": (behaves("take SetSpeedAction(float('nan'))"), "line 6: take SetSpeedAction: .*found nan"),
-    "position action": (
-        behaves("take SetPositionAction('x')"),
-        "line 6: take SetPositionAction: pos: expected a",
-    ),
+    "position action": (behaves("take SetPositionAction('x')"), "line 6: take SetPositionAction: pos: expected a"),
     "walking": (
         behaves("take SetWalkingSpeedAction(-1)").replace("new Wheeled", "new Walker"),
         "line 6: take SetWalkingSpeedAction: .*0 or more, found -1",
     ),
-    "bare action": (
-        behaves("take SetThrottleAction"),
-        r"line 6: .* are missing: SetThrottleAction\(throttle\)",
-    ),
+    "bare action": (behaves("take SetThrottleAction"), r"line 6: .* are missing: SetThrottleAction\(throttle\)"),
     "doors": (HEAD + EGO + "new Wheeled at place(30), with doors None\n", "line 5: with doors None: expected a set"),
     "event": (behaves("stage.event(3)", "wait"), "line 6: .*name of an event: expected a text, found 3"),
     "sky": (HEAD + "param cloudiness = 300\n" + EGO, "line 4: param cloudiness: expected 0 to 100, found 300"),
@@ -262,21 +244,12 @@ VALUES = {
         HEAD + EGO + 'new Thing at place(30), with blueprint "static.prop.constructioncon"\n',
         "line 5: .*did you mean 'static.prop.constructioncone'",
     ),
-    "ego walks": (
-        HEAD + "ego = new Walker at place(0)\n",
-        "line 4: the ego is a Walker of kind pedestrian; ",
-    ),
+    "ego walks": (HEAD + "ego = new Walker at place(0)\n", "line 4: the ego is a Walker of kind pedestrian; "),
     "ego is a cone": (HEAD + 'ego = new Car at place(0), with kind "cone"\n', "line 4: the ego is a Car of kind cone"),
     "ego on a rail": (HEAD + "ego = new Car at place(0), with rail rail_at(0)\n", "line 4: the ego has a rail"),
     "two egos": (HEAD + EGO + EGO.replace("place(0)", "place(20)"), r"line 5: a second ego \(the first: line 4\)"),
-    "too many": (
-        HEAD + EGO + "for k in range(1001):\n    new Wheeled at place(30)\n",
-        "line 6: 10[01][0-9] objects",
-    ),
-    "set position": (
-        behaves("wait", "self.position = 3"),
-        "line 7: self.position = ...: the world sets it",
-    ),
+    "too many": (HEAD + EGO + "for k in range(1001):\n    new Wheeled at place(30)\n", "line 6: 10[01][0-9] objects"),
+    "set position": (behaves("wait", "self.position = 3"), "line 7: self.position = ...: the world sets it"),
     "set kind": (behaves("wait", 'self.kind = "van"'), "line 7: self.kind = ...: it is read at the start"),
     "random kind": (
         HEAD + EGO + 'new Wheeled at place(30), with kind Uniform("trukc", "trukc")\n',
@@ -305,7 +278,35 @@ WORDS = {
     "stops": (behaves("wait", "raise StopIteration"), "line 7: StopIteration"),
     "mark": ("\ufeff" + HEAD + EGO + "new Wheled at place(30)\n", "line 5: .*did you mean 'Wheeled'"),
 }
-ALL = VALUES | WORDS | SYNTAX | NAMES | ARGUMENTS | MAPS | DIALECTS | RUNNING
+PROGRAMS = {
+    "unknown place": (HEAD + "ego = new Car at nowhere\n", "line 4: TypeError"),
+    "division": (HEAD + "x = 1 / 0\n", "line 4: ZeroDivisionError"),
+    "no ego": (HEAD + "x = 1\n", "no ego"),
+    "absent module": (
+        HEAD + "import verifai.absent\n",
+        "line 4: ModuleNotFoundError: No module named 'verifai.absent'",
+    ),
+    "open": (HEAD + "ego = new Car at (\n", "line"),
+    "bracket": (HEAD + EGO + "x = 1\n\ny = (2 +\n\n\n\nz = 3\n", r"line 7: SyntaxError: '\(' is never closed"),
+    "closed": (HEAD + EGO + "x = [1, 2)\n", r"line 5: SyntaxError: '\)' closes no bracket: line 5 has '\['"),
+    "no scene": (HEAD + EGO + "require ego.position.x > 1000\n", "no scene found"),
+    "ended": (HEAD + EGO + "terminate when True\n", "before it began"),
+    "kind": (HEAD + EGO.strip() + ', with kind "hovercraft"\n', "line 4: kind 'hovercraft': no such kind .known: "),
+    "near kind": (
+        HEAD + EGO.strip() + ', with kind "buss"\n',
+        r"line 4: kind 'buss': .*; did you mean 'bus'\? \(known:",
+    ),
+    "parameter": (
+        HEAD + EGO + "param pace = 2\nx = globalParameters.paze\n",
+        "line 6: globalParameters.paze: no .* mean",
+    ),
+    "no parameter": (
+        HEAD + EGO + "x = globalParameters.paze\n",
+        "line 5: globalParameters.paze: .* line `param paze =",
+    ),
+    "not due": (actor('StepOut(30, 2, "seconds", 2)'), "line 6: StepOut: 'seconds' is no way .* expected \"time\" "),
+}
+ALL = PROGRAMS | VALUES | WORDS | SYNTAX | NAMES | ARGUMENTS | MAPS | DIALECTS | RUNNING
 
 
 @pytest.mark.parametrize("name", ALL)

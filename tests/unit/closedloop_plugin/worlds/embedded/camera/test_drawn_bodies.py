@@ -1,4 +1,4 @@
-"""What a measured picture shows of each body: pixels, hidden shares, darkness, lights of signals."""
+"""Measured pictures: pixels of each body, hidden shares, darkness, lights of signals; drawing order of boxes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import Actor, ActorKind, SignalState
 from closedloop_plugin.core.visibility import FAR_HEAD, VisibleExtent
-from closedloop_plugin.worlds.embedded.camera.drawn_bodies import DrawnBodies
-from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer, SceneView
+from closedloop_plugin.worlds.embedded.camera.canvas import DrawnBodies
+from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer, SceneView, back_to_front
 from closedloop_plugin.worlds.embedded.camera.scenery import GroundArea, StaticScenery, TrafficControlDevice
 
 FRONT = Camera("front", 160, 90, 70.0, forward=0.0, right=0.0, up=1.6)
@@ -68,12 +68,7 @@ def test_half_a_person_beside_a_truck_is_shown_in_part() -> None:
 
 
 @pytest.mark.parametrize(
-    "weather",
-    [
-        replace(NOON, sun_altitude_angle=-90.0),
-        replace(NOON, fog_density=100.0),
-    ],
-    ids=["night", "fog"],
+    "weather", [replace(NOON, sun_altitude_angle=-90.0), replace(NOON, fog_density=100.0)], ids=["night", "fog"]
 )
 def test_what_darkness_or_fog_hides_is_not_shown(weather: Weather) -> None:
     far = replace(PERSON, x=55.0, y=5.0)
@@ -101,3 +96,25 @@ def test_two_drawings_of_a_body_are_joined_and_later_ones_hide_it() -> None:
     bodies.drawn(None, image)
     found = bodies.extents()
     assert found == {"a": VisibleExtent((0, 0, 1, 3), 3, 3 / 5)}
+
+
+def _boxes(*rows: tuple[float, float, float, float, float]) -> np.ndarray:
+    return np.array(rows, dtype=float)
+
+
+def test_farther_boxes_are_drawn_first() -> None:
+    boxes = _boxes((10, 0, 0, 4, 2), (30, 0, 0, 4, 2), (20, 0, 0, 4, 2))
+    assert back_to_front(boxes, np.ones(3, bool), (0.0, 0.0)) == [1, 2, 0]
+
+
+def test_a_person_beside_the_far_end_of_a_truck_is_drawn_over_it() -> None:
+    """Truck from 6 to 18 m ahead, 3 to 5.5 m to the right; the person stands at 17 m, in front of its side."""
+    boxes = _boxes((12, -4.25, 0, 12, 2.5), (17, -2.6, 0, 0.5, 0.5))
+    assert back_to_front(boxes, np.ones(2, bool), (0.0, 0.0)) == [0, 1]
+    hidden = _boxes((12, -4.25, 0, 12, 2.5), (22, -5.0, 0, 0.5, 0.5))
+    assert back_to_front(hidden, np.ones(2, bool), (0.0, 0.0)) == [1, 0]
+
+
+def test_bodies_at_the_same_place_have_an_order() -> None:
+    same = _boxes(*[(0, 0, 0.3, 4, 2)] * 4)
+    assert sorted(back_to_front(same, np.ones(4, bool), (0.0, 0.0))) == [0, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""Projection and clipping, with expected values computed by hand."""
+"""Projection and clipping, rows of the ground, and light, with expected values computed by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from closedloop_plugin.core.camera import Camera
+from closedloop_plugin.core.routes import Weather
+from closedloop_plugin.worlds.embedded.camera.layers.ground import _plane, ground_depth
 from closedloop_plugin.worlds.embedded.camera.lens import clip_near, lens_of
+from closedloop_plugin.worlds.embedded.camera.lighting import light_of
 
 # fov 90: the focal length is half the width, 400 pixels.
 FRONT = Camera("front", 800, 450, 90.0, forward=1.0, right=0.0, up=1.5)
@@ -38,3 +41,29 @@ def test_clip_keeps_what_is_ahead() -> None:
     assert sorted(map(tuple, cut.tolist())) == [(1.0, 0.0), (1.0, 2.0), (3.0, 0.0), (3.0, 2.0)]
     assert sorted(z.tolist()) == pytest.approx([2.0, 2.0, 4.0, 4.0])
     assert len(clip_near(square, np.zeros(4), 5.0)[0]) == 0
+
+
+# fov 90: the focal length is half the width, 400 pixels.
+FRONT = Camera("front", 800, 450, 90.0, forward=1.0, right=0.0, up=1.5)
+
+
+def test_ground_rows_and_ground_homography_agree_with_projection() -> None:
+    lens = lens_of(FRONT, 5.0, 7.0, 0.7)
+    top = 225
+    assert ground_depth(lens.height, lens.focal, lens.up)[60] == pytest.approx(400 * 1.5 / 60.5)
+    x, y, w = _plane(lens, top) @ np.array([100.0, 60.0, 1.0])
+    uv, _ = lens.project(np.array([[x / w, y / w, 0.0]]))
+    assert uv[0] == pytest.approx([100.5, 285.5])
+
+
+@pytest.mark.parametrize(("altitude", "day"), [(-10.0, 0.0), (3.0, 0.5), (45.0, 1.0)])
+def test_daylight_depends_on_the_altitude_of_the_sun(altitude: float, day: float) -> None:
+    """3 degrees is half way from -6 to 12."""
+    assert light_of(Weather(sun_altitude_angle=altitude)).day == pytest.approx(day)
+
+
+def test_visibility_decreases_exponentially_with_fog() -> None:
+    clear, thick = light_of(Weather(fog_density=0.0)), light_of(Weather(fog_density=100.0))
+    assert float(clear.clear(100.0)) == pytest.approx(math.exp(-0.11))
+    assert float(thick.clear(50.0)) == pytest.approx(math.exp(-0.0611 * 50))
+    assert thick.far < 100.0 < clear.far

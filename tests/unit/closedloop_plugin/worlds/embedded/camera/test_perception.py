@@ -13,8 +13,8 @@ from closedloop_plugin.core.perception import PerceptionConditions
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import Actor, ActorKind, SignalState
 from closedloop_plugin.worlds.embedded.camera.layers import street
+from closedloop_plugin.worlds.embedded.camera.layers.effects import draw_drops, worn
 from closedloop_plugin.worlds.embedded.camera.layers.ground import paint_of
-from closedloop_plugin.worlds.embedded.camera.layers.lens_drops import draw_drops
 from closedloop_plugin.worlds.embedded.camera.layers.vehicles import lit_lamps
 from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer, SceneView
 from closedloop_plugin.worlds.embedded.camera.scenery import (
@@ -23,7 +23,6 @@ from closedloop_plugin.worlds.embedded.camera.scenery import (
     StaticScenery,
     TrafficControlDevice,
 )
-from closedloop_plugin.worlds.embedded.camera.wear import worn
 
 FRONT = Camera("front", 320, 180, 70.0, forward=0.0, right=0.0, up=1.6)
 NOON = Weather(cloudiness=0.0, fog_density=0.0, sun_altitude_angle=60.0)

@@ -15,10 +15,9 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
-from closedloop_plugin.worlds.embedded.camera.placement import CLEAR, corners
+from closedloop_plugin.worlds.embedded.camera.network_scenery import CLEAR, scenery_of
 from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer, SceneView
-from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
+from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery, corners
 
 
 @pytest.fixture(scope="module")
