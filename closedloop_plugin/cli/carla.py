@@ -46,11 +46,17 @@ class CarlaUpOptions:
 
     binary: Path | None = option("CarlaUE4.sh of an unpacked CARLA release", default=None, metavar="FILE")
     ports: str = option("ports, one server each (default 2000)", default="2000", metavar="P,P,...")
-    gpus: str = option("one GPU for all servers, or one for each (default: CARLA's)", default="", metavar="G,G,...")
-    quality: str = option("quality of rendering (default: CARLA's, Epic)", default="", choices=("Low", "Epic"))
-    extra: str = option("further arguments of CarlaUE4.sh: --extra='-fps=20'", default="", metavar="ARGS")
-    wait: float = option("seconds to wait for the first answers (default 120)", default=120.0, metavar="S")
-    hang: float = option("seconds without an answer until a restart (default 300)", default=300.0, metavar="S")
+    gpus: str = option(
+        "one GPU for all servers, or one for each (default: CARLA's)", default="", metavar="G,G,...", expert=True
+    )
+    quality: str = option(
+        "quality of rendering (default: CARLA's, Epic)", default="", choices=("Low", "Epic"), expert=True
+    )
+    extra: str = option("further arguments of CarlaUE4.sh: --extra='-fps=20'", default="", metavar="ARGS", expert=True)
+    wait: float = option("seconds to wait for the first answers (default 120)", default=120.0, metavar="S", expert=True)
+    hang: float = option(
+        "seconds without an answer until a restart (default 300)", default=300.0, metavar="S", expert=True
+    )
     foreground: bool = option("stay and print events; Ctrl-C stops the servers", default=False)
 
 

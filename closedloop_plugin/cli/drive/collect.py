@@ -51,17 +51,27 @@ class CollectionOptions:
     frames: int | None = option(
         "stop when M frames are there (default: drive all routes)", default=None, metavar="M", least=1
     )
-    rounds: int = option("drives of each route, each with another scene (default 1)", default=1, metavar="K", least=1)
-    every: float = option(
-        "seconds between frames (default 0.5)", default=0.5, metavar="S", identity="every", least=0.05, most=3600.0
+    rounds: int = option(
+        "drives of each route, each with another scene (default 1)", default=1, metavar="K", least=1, expert=True
     )
-    types: str | None = option("only these scenario types (default: all)", default=None, metavar="TYPE,TYPE")
+    every: float = option(
+        "seconds between frames (default 0.5)",
+        default=0.5,
+        metavar="S",
+        identity="every",
+        least=0.05,
+        most=3600.0,
+        expert=True,
+    )
+    types: str | None = option(
+        "only these scenario types (default: all)", default=None, metavar="TYPE,TYPE", expert=True
+    )
     towns: tuple[Path, ...] = option(
         "OpenDRIVE files of towns in which a part of the routes lies", default=(), metavar="FILE.xodr", repeated=True
     )
     unlike: tuple[Path, ...] = option(
         "make no route that was driven there: a collection, model or set as for ad2 learn check. For routes that are "
-        "held out", default=(), metavar="SET", repeated=True,
+        "held out", default=(), metavar="SET", repeated=True, expert=True,
     )  # fmt: skip
     seed: int = option("seed of routes, scenes and disturbances (default 0)", default=0, metavar="S", identity="seed")
     out: Path = option("folder of the collection; the same command resumes in it", metavar="DIR")
@@ -79,7 +89,7 @@ class CollectOptions(CollectionOptions, PoolOptions, DriverOptions, SimulatedDec
     )  # fmt: skip
     expert_share: float | None = option(
         "share of the time (in turns of 2 to 6 s) in which the expert's words replace those of a --driver in words",
-        default=None, metavar="SHARE", identity="agent",
+        default=None, metavar="SHARE", identity="agent", expert=True,
     )  # fmt: skip
     size: str = option("size of the pictures (default 160x90)", default="160x90", metavar="WxH", identity="cameras")
     agent: str = fixed("")

@@ -37,26 +37,29 @@ class DriveRereadOptions:
     run: Path = option("run folder; nothing is written into it", metavar="RUN", positional=True)
     interpreter: str = option("slow system: rules (no model), endpoint:..., lmms:...", metavar="SPEC")
     interpreter2: str | None = option(
-        "with --mode hybrid: slow system for situations with a threat", default=None, metavar="SPEC"
+        "with --mode hybrid: slow system for situations with a threat", default=None, metavar="SPEC", expert=True
     )
     mode: Literal["cng", "dcs", "hybrid", "rules"] | None = option(
         "the slow system's answers, as of ad2 drive run (default: cng; rules: rules)", default=None
     )
     describer: str | None = option(
         "descriptions instead of pictures: none (the words alone), offline, endpoint:... or lmms:...", default=None,
-        metavar="SPEC",
+        metavar="SPEC", expert=True,
     )  # fmt: skip
     situation: Literal["none", "speed", "full"] | None = option(
-        "told to the slow system besides words and image (default: the profile's)", default=None
+        "told to the slow system besides words and image (default: the profile's)", default=None, expert=True
     )
     policy: Literal["official", "strict"] | None = option(
-        "numbers off the sets: official adapts them, strict leaves them unread (default: the run's)", default=None
+        "numbers off the sets: official adapts them, strict leaves them unread (default: the run's)",
+        default=None,
+        expert=True,
     )
-    prompts: str | None = option("file of own driving prompts", default=None, metavar="FILE")
+    prompts: str | None = option("file of own driving prompts", default=None, metavar="FILE", expert=True)
     cache: Path | None = option(
         "replies of models are kept here, and not asked for again (default: AD2_HOME/cache/reread.sqlite)",
         default=None,
         metavar="FILE",
+        expert=True,
     )
     json: bool = option("print the figures as JSON", default=False)
     seed: int = fixed(0)

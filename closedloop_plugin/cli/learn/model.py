@@ -20,14 +20,18 @@ class ModelSizeOptions:
     """Size of a new model."""
 
     picture: str = option("pixels of the pictures as the model sees them (default 160x96)", default="160x96",
-                          metavar="WxH")  # fmt: skip
-    hidden: int = option("width of the language model, a multiple of 32 (default 192)", default=192, least=32)
-    layers: int = option("layers of the language model (default 3)", default=3, least=1)
+                          metavar="WxH", expert=True)  # fmt: skip
+    hidden: int = option(
+        "width of the language model, a multiple of 32 (default 192)", default=192, least=32, expert=True
+    )
+    layers: int = option("layers of the language model (default 3)", default=3, least=1, expert=True)
     vision: tuple[int, int, int, int] = option(
         "channels of the stages of the vision encoder (default 24 48 96 192)", default=(24, 48, 96, 192),
-        metavar=("C1", "C2", "C3", "C4"),
+        metavar=("C1", "C2", "C3", "C4"), expert=True,
     )  # fmt: skip
-    vocabulary: int = option("most tokens, 600 to 200000 (default 3000)", default=3000, least=600, most=200_000)
+    vocabulary: int = option(
+        "most tokens, 600 to 200000 (default 3000)", default=3000, least=600, most=200_000, expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

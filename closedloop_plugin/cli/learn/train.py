@@ -36,28 +36,30 @@ class LearnTrainOptions(ModelSizeOptions):
     steps: int | None = option("number of steps, instead of --epochs", default=None, least=1)
     see: int = option(
         "steps before these, in which the vision encoder learns where the pictures show what (default 0)", default=0,
-        least=0,
+        least=0, expert=True,
     )  # fmt: skip
-    batch: int = option("pictures per step (default 32)", default=32, least=1)
-    per_picture: int = option("questions about a picture in a step, at most (default 3)", default=3, least=1)
+    batch: int = option("pictures per step (default 32)", default=32, least=1, expert=True)
+    per_picture: int = option(
+        "questions about a picture in a step, at most (default 3)", default=3, least=1, expert=True
+    )
     driving_weight: float = option(
-        "weight of the driving questions; others weigh 1 (default 1)", default=1.0, least=0.01, most=1000
+        "weight of the driving questions; others weigh 1 (default 1)", default=1.0, least=0.01, most=1000, expert=True
     )
     choice_weight: float = option(
         "weight of multiple choice and of comparisons of two things, among rows of --drives (default 1)",
-        default=1.0, least=0.01, most=1000,
+        default=1.0, least=0.01, most=1000, expert=True,
     )  # fmt: skip
     dropout: float = option(
         "share of the values of a picture's tokens that are set to 0 at random when it is asked about (default 0)",
-        default=0.0, least=0, most=0.9,
+        default=0.0, least=0, most=0.9, expert=True,
     )  # fmt: skip
-    rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0, most=10)
+    rate: float = option("highest learning rate (default 0.001)", default=1e-3, least=0, most=10, expert=True)
     processes: int = option("processes that share each batch, one core each (default 1)", default=1, least=1)
     device: str = option(
         "where PyTorch computes: cpu (default), cuda, cuda:1, mps, ...; one process only, unless cpu", default="cpu",
         metavar="DEVICE",
     )  # fmt: skip
-    save_s: float = option("seconds between saved states (default 120)", default=120.0, least=0)
+    save_s: float = option("seconds between saved states (default 120)", default=120.0, least=0, expert=True)
 
 
 def register(parts: Any) -> None:

@@ -40,7 +40,9 @@ exit code: 0 all runs have a result, 1 the agent failed in some, 2 invalid argum
 
 @dataclass(frozen=True, kw_only=True)
 class CourseOptions:
-    course: str = option("course; only sandbox (default) exists", default="sandbox", metavar="NAME", identity="course")
+    course: str = option(
+        "course; only sandbox (default) exists", default="sandbox", metavar="NAME", identity="course", expert=True
+    )
     segments: str = option(
         "segments: all (default), lap, or names and numbers: 1,3,route7", default="all", metavar="S,S"
     )
@@ -58,7 +60,7 @@ class CourseOptions:
 class CourseRunningOptions:
     out: Path = option("run folder; the same command resumes in it", metavar="DIR")
     retry_failed: bool = option("repeat runs in which the agent failed", default=False)
-    markdown: bool = option("print the tables as Markdown", default=False)
+    markdown: bool = option("print the tables as Markdown", default=False, expert=True)
 
 
 @dataclass(frozen=True, kw_only=True)

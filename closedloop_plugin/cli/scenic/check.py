@@ -39,12 +39,12 @@ class ScenicCheckOptions:
     file: Path = option("the program", metavar="FILE.scenic", positional=True)
     route: str | None = option("route to play on (default: the one it names)", default=None, metavar="SUITE:ID")
     map: Path | None = option("map of a program without a route", default=None, metavar="FILE.xodr")
-    alone: bool = option("the program replaces the standard scenario of its route", default=False)
+    alone: bool = option("the program replaces the standard scenario of its route", default=False, expert=True)
     set: tuple[str, ...] = option(
         "value of a free parameter; may be repeated", default=(), metavar="NAME=VALUE", repeated=True
     )
     seed: int = option("seed of the draw (default 0)", default=0, metavar="S")
-    carla_model: bool = option("also compile with Scenic's CARLA model (no server)", default=False)
+    carla_model: bool = option("also compile with Scenic's CARLA model (no server)", default=False, expert=True)
     out: Path | None = option("file of the picture (default: FILE.png)", default=None, metavar="PICTURE.png")
 
 

@@ -63,17 +63,18 @@ class ThreatInterviewOptions:
     )  # fmt: skip
     moments: int = option(
         "moments of the drive about which the target is questioned (default 3)", default=3, metavar="N", least=1,
-        most=12, identity="moments",
+        most=12, identity="moments", expert=True,
     )  # fmt: skip
     moment_frames: int = option(
         "frames shown at each moment, 1 s apart (default 3)", default=3, metavar="N", least=1, most=16,
-        flag="--frames", dest="moment_frames", identity="frames",
+        identity="frames", expert=True,
     )  # fmt: skip
     questions: Path | None = option(
-        "own questions, in place of those in threats.yaml", default=None, metavar="FILE", flag="--prompts",
-        dest="questions", identity="prompts_sha256",
+        "own questions, in place of those in threats.yaml", default=None, metavar="FILE", identity="prompts_sha256", expert=True,
     )  # fmt: skip
-    repairs: int = option("maximum repairs of an invalid reply (default 3)", default=3, metavar="N", least=0)
+    repairs: int = option(
+        "maximum repairs of an invalid reply (default 3)", default=3, metavar="N", least=0, expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +82,7 @@ class ThreatTargetOptions(DriverOptions, SimulatedDecisionOptions):
     """The target, as in ad2 drive run."""
 
     prompts: str | None = option(
-        "file of own driving prompts of the target", default=None, metavar="FILE", flag="--driving-prompts",
-        dest="driving_prompts", identity=("agent", "driver", "interpreter"),
+        "file of own driving prompts of the target", default=None, metavar="FILE", identity=("agent", "driver", "interpreter"), expert=True,
     )  # fmt: skip
     frames: bool = fixed(True)  # those of the moments
 
@@ -94,20 +94,24 @@ class ThreatFolderOptions:
     reflect: int | None = option(
         "maximum rounds: make a scenario, let the target drive it, and where it survives, make another one with what "
         "happened (default 2; with --no-check 0; 0: the target does not drive its scenarios)", default=None,
-        metavar="N", least=0, most=20,
+        metavar="N", least=0, most=20, expert=True,
     )  # fmt: skip
-    attempts: int = option("maximum scenarios per route and round (default 6)", default=6, metavar="N", least=1)
-    tries: int = option("maximum draws per scenario driven by the expert (default 2)", default=2, metavar="N", least=1)
+    attempts: int = option(
+        "maximum scenarios per route and round (default 6)", default=6, metavar="N", least=1, expert=True
+    )
+    tries: int = option(
+        "maximum draws per scenario driven by the expert (default 2)", default=2, metavar="N", least=1, expert=True
+    )
     others: int = option(
         "other draws per scenario driven by the expert, after one that it survives (default 3)", default=3,
-        metavar="K", least=0,
+        metavar="K", least=0, expert=True,
     )  # fmt: skip
     share: str = option(
-        "share of the other draws that the expert must survive (default 2/3)", default="2/3", metavar="P"
+        "share of the other draws that the expert must survive (default 2/3)", default="2/3", metavar="P", expert=True
     )
     alone: bool = option(
         "threats replace the standard scenarios of their routes (default: they play on top of them)", default=False,
-        identity="alone",
+        identity="alone", expert=True,
     )  # fmt: skip
     no_check: bool = option("skip the check; ad2 threats check can do it later", default=False)
 

@@ -45,12 +45,12 @@ class SearchPlanOptions:
     )  # fmt: skip
     objective: Literal["all", "ttc", "gap", "progress"] = option(
         "distance of a run from failure: time to collision, gap, route progress, or their mean (all, default)",
-        default="all", identity="search",
+        default="all", identity="search", expert=True,
     )  # fmt: skip
     seed: int = option(
         "seed of the sampler and of the scene (default 0)", default=0, metavar="S", identity=("seed", "search")
     )
-    no_expert: bool = option("do not repeat the failures with the expert", default=False)
+    no_expert: bool = option("do not repeat the failures with the expert", default=False, expert=True)
     out: Path = option("run folder; the same command resumes in it", metavar="DIR")
 
 
