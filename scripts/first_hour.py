@@ -181,13 +181,13 @@ def _drives(
 ) -> list[Stage]:
     runs = options.out / "runs"
     words = ["drive", "run", *routes, "--workers", str(options.workers), "--retry-failed"]
-    rate = ["--decision-hz", f"{options.decision_hz:g}"]
+    rate = ["--config", f"decision_hz={options.decision_hz:g}"]
     stages = []
     for driver in () if options.no_baselines else DRIVERS:
-        spoken = ["--tasks", "action", "--interpreter", "rules", *rate] if driver == SPEAKER else []
+        spoken = ["--config", "tasks=action", "--interpreter", "rules", *rate] if driver == SPEAKER else []
         out = ["--out", str(runs / driver / part)]
         stages.append(_stage(f"{part} {driver}", [*words, "--agent", driver, *spoken, *out], missing=missing))
-    unread = [] if options.stop_after_unread is None else ["--stop-after-unread", str(options.stop_after_unread)]
+    unread = [] if options.stop_after_unread is None else ["--config", f"stop_after_unread={options.stop_after_unread}"]
     for model in models:
         seen = ["--agent", model.agent, "--size", options.size, *rate, *unread]
         out = ["--out", str(runs / model.name / part)]

@@ -27,12 +27,12 @@ TAIL_LINES = 8
 
 EXAMPLES = """examples:
   ad2 carla up --binary CARLA_0.9.16/CarlaUE4.sh                            one server, on port 2000
-  ad2 carla up --binary .../CarlaUE4.sh --ports 2000,2010 --gpus 0,1        two, each on its own GPU
+  ad2 carla up --binary .../CarlaUE4.sh --ports 2000,2010 --config gpus=0,1        two, each on its own GPU
   ad2 carla status --servers gpubox:2000                                    ours, and one started by somebody else
   ad2 carla down                                                            stop ours; --port 2010: only that one
 
 A server uses the ports P, P+1 and P+2, a client's traffic manager P+6000. Each server has a supervisor that continues
-after this command: it restarts a server that died or has not answered for --hang seconds, after a growing delay, and
+after this command: it restarts a server that died or has not answered for --config hang seconds, after a growing delay, and
 gives up after three starts in a row without an answer. Only processes started by ad2 are ever stopped. GPU numbers
 are Vulkan's (-graphicsadapter), which may differ from nvidia-smi's. Unreal does not run as root. Containers:
 docker compose -f configs/carla/compose.yaml up.
@@ -52,7 +52,7 @@ class CarlaUpOptions:
     quality: str = option(
         "quality of rendering (default: CARLA's, Epic)", default="", choices=("Low", "Epic"), expert=True
     )
-    extra: str = option("further arguments of CarlaUE4.sh: --extra='-fps=20'", default="", metavar="ARGS", expert=True)
+    extra: str = option("further arguments of CarlaUE4.sh: --config extra='-fps=20'", default="", metavar="ARGS", expert=True)
     wait: float = option("seconds to wait for the first answers (default 120)", default=120.0, metavar="S", expert=True)
     hang: float = option(
         "seconds without an answer until a restart (default 300)", default=300.0, metavar="S", expert=True

@@ -59,7 +59,7 @@ class LoadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ServedDriverOptions(DriverOptions, DecisionOptions):
-    """The driver behind the name ad2-driver. It has no --latency: time passes at the client."""
+    """The driver behind the name ad2-driver. It has no --config latency: time passes at the client."""
 
     seed: int = option(
         "seed of sampled replies and of the agent random (default 0)", default=0, metavar="S", expert=True
@@ -110,7 +110,7 @@ def run(options: ServeOptions) -> int:
     key = _key(options.api_key_env)
     if not key and not is_loopback(options.host):
         print(
-            f"warning: on {options.host} anyone can use this model; --api-key-env NAME requires a key",
+            f"warning: on {options.host} anyone can use this model; --config api_key_env=NAME requires a key",
             file=sys.stderr,
         )
     api = ChatHttpApi(

@@ -45,7 +45,7 @@ def check_interpreter(options: DriverOptions) -> None:
 
 def _check_hybrid(options: DriverOptions) -> None:
     if (options.mode == "hybrid") != bool(options.interpreter2):
-        raise Ad2Error("--mode hybrid and --interpreter2 require each other")
+        raise Ad2Error("--mode hybrid and --config interpreter2 require each other")
 
 
 def _asks_a_slow_model(options: DriverOptions) -> bool:

@@ -17,7 +17,7 @@ from closedloop_plugin.learn.collection import frame_count, frames_files, frames
 from lmms_eval_ad2.storage.training_card import TrainingSet, read_card, write_card
 
 TYPES = "ParkedObstacle,VanillaSignalizedTurnEncounterRedLight"
-COMMAND = (BIN / "ad2", "drive", "collect", "--routes", "2", "--types", TYPES, "--seed", "3", "--out", "drives")
+COMMAND = (BIN / "ad2", "drive", "collect", "--routes", "2", "--config", f"types={TYPES}", "--seed", "3", "--out", "drives")
 WORDS = ("stop", "brake hard", "brake", "slow down", "keep the speed", "accelerate gently", "accelerate")
 
 
@@ -99,7 +99,7 @@ def test_another_command_is_refused_and_nothing_is_lost(collected: tuple[Path, s
 
 def test_wrong_words_drive_in_words(tmp_path: Path) -> None:
     """The car stands where the expert would go on, which its own drives never show."""
-    words = ("--driver", "disturbed-speaker", "--decision-hz", "2", "--out", "words")
+    words = ("--driver", "disturbed-speaker", "--config", "decision_hz=2", "--out", "words")
     run(*COMMAND[:-2], *words, cwd=tmp_path)
     frames = _frames(tmp_path / "words")
     wrong = [frame for frame in frames if frame["disturbed"]]
@@ -123,19 +123,19 @@ def test_rounds_on_the_roads_of_a_town(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--types", "ParkedObstacles"), "no such scenario type: ParkedObstacles"),
+        (("--config", "types=ParkedObstacles"), "no such scenario type: ParkedObstacles"),
         (("--driver", "experts"), "no agent 'experts'"),
         (("--size", "160"), "expected a size like 800x450"),
         (("--towns", "a/Town.xodr", "--towns", "b/Town.xodr"), "two files are called Town"),
-        (("--history", "3"), "--driver disturbed-expert sets the controls itself: --history would have no effect"),
+        (("--config", "history=3"), "--driver disturbed-expert sets the controls itself: --config history would have no effect"),
         (
             ("--driver", "disturbed-speaker", "--history", "3"),
             "--driver disturbed-speaker asks no model: --history would",
         ),
-        (("--unlike", "card.json"), "--unlike card.json: it names no routes"),
-        (("--expert-share", "0.5"), "is an option of --driver lmms:"),
-        (("--expert-share", "1.5", "--driver", "straight"), "must be at least 0 and below 1"),
-        (("--expert-share", "0.5", "--driver", "straight"), "is no model that answers in words"),
+        (("--config", "unlike=card.json"), "--config unlike=card.json: it names no routes"),
+        (("--config", "expert_share=0.5"), "is an option of --driver lmms:"),
+        (("--config", "expert_share=1.5", "--driver", "straight"), "must be at least 0 and below 1"),
+        (("--config", "expert_share=0.5", "--driver", "straight"), "is no model that answers in words"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:

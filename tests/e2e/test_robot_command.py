@@ -211,7 +211,7 @@ def test_invalid_arguments_are_reported_in_one_line(words: list[str], message: s
 
 def test_a_privileged_agent_and_a_second_planner_are_refused(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "host")
-    words = ("plan", "--robot", str(robot.file), "--no-tunnel", "--agent")
+    words = ("plan", "--robot", str(robot.file), "--config", "no_tunnel=true", "--agent")
     assert "privileged" in ad2(robot, *words, "expert", code=2)
-    with planner(robot, "--no-tunnel"):
+    with planner(robot, "--config", "no_tunnel=true"):
         assert "is running already" in ad2(robot, *words, "straight", code=2)

@@ -132,8 +132,8 @@ def test_a_served_driver_keeps_the_frames_that_its_prompts_need() -> None:
      (["--model", "lmms:x", "--mode", "hybrid"], "--interpreter2"),
      (["--model", "endpoint:m@http://127.0.0.1:9/v1", "--prompts", "none.yaml"], "none.yaml"),
      (["--model", "straight", "--profile", "x"], "no profile"), (["--model", "straight", "--batch", "0"], "--batch 0"),
-     (["--model", "straight", "--decision-hz", "50"], "--decision-hz 50"),
-     (["--model", "straight", "--window-ms", "-1"], "--window-ms"),
+     (["--model", "straight", "--config", "decision_hz=50"], "--config decision_hz=50"),
+     (["--model", "straight", "--config", "window_ms=-1"], "--window-ms"),
      (["--model", "straight", "--port", "70000"], "--port"),
      (["--model", "straight", "--host", "no.such.host.invalid"], "--host no.such.host.invalid"),
      (["--model", "straight", "--api-key-env", "AD2_NO_SUCH_KEY"], "AD2_NO_SUCH_KEY"),
@@ -163,7 +163,7 @@ def test_a_public_address_without_a_key_causes_a_warning(
     words = ["serve", "--model", "nonsense", "--port", "0", "--host", "0.0.0.0"]
     assert main(words) == 2
     assert "warning: on 0.0.0.0 anyone" in capfd.readouterr().err
-    assert main([*words, "--api-key-env", "AD2_KEY"]) == 2
+    assert main([*words, "--config", "api_key_env=AD2_KEY"]) == 2
     assert "warning" not in capfd.readouterr().err
 
 

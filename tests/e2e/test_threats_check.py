@@ -30,7 +30,7 @@ def write(folder: Path, **texts: str) -> Path:
 
 def check(*words: object) -> int:
     return main(
-        ["threats", "check", "--others", "0", *map(str, words), "--world", "support.threats.acting:ActingWorld"]
+        ["threats", "check", "--config", "others=0", *map(str, words), "--world", "support.threats.acting:ActingWorld"]
     )
 
 
@@ -38,7 +38,7 @@ def test_checking_a_folder_prints_a_table_with_reasons_and_counts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write(tmp_path / "mine", fine=FINE, hit=HIT, wrong=WRONG, lost="ego = new Car\n")
-    assert check(folder, "--tries", 1) == 1
+    assert check(folder, "--config", "tries=1") == 1
     out = capsys.readouterr().out
     rows = {line.split()[0]: line.split() for line in out.splitlines() if re.match(r"(fine|hit|wrong|lost) ", line)}
     assert rows["fine"] == ["fine", "-", "yes", "yes", "yes", "-", "1/1", "-", "passes"]

@@ -28,8 +28,8 @@ def carla(tmp_path: Path) -> Iterator[Path]:
 
 def test_up_status_down(carla: Path, tmp_path: Path, own_home: Path) -> None:
     port, other = sorted(free_ports(2))
-    done = run(AD2, "carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", f"{port},{other}", "--gpus", "0,1",
-               "--quality", "Low", "--extra=-fps=20", cwd=tmp_path)  # fmt: skip
+    done = run(AD2, "carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", f"{port},{other}", "--config", "gpus=0,1",
+               "--config", "quality=Low", "--config=extra=-fps=20", cwd=tmp_path)  # fmt: skip
     assert done.stdout.rstrip().endswith(f"--servers localhost:{port},localhost:{other}")
     row = next(line for line in done.stdout.splitlines() if line.startswith(f"localhost:{other} "))
     log = own_home / "carla" / platform.node() / f"{other}.log"
@@ -61,7 +61,7 @@ def test_a_server_of_another_release_is_exit_code_1_with_advice(carla: Path, tmp
 def test_a_server_that_does_not_answer_is_exit_code_1_with_its_log(carla: Path, tmp_path: Path) -> None:
     (carla / "wait").touch()
     (port,) = free_ports()
-    words = ("carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", str(port), "--wait", "0.1")
+    words = ("carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", str(port), "--config", "wait=0.1")
     done = run(AD2, *words, cwd=tmp_path, code=1)
     assert f"localhost:{port}: starting, no answer within 0.1 s; its log ends:" in done.stdout
     assert "-RenderOffScreen" in done.stdout and "--servers" not in done.stdout

@@ -29,7 +29,7 @@ def answer(body: dict) -> str:
 
 def words(server: FakeEndpointServer, out: Path) -> list[str]:
     args = f"model_version=fake,base_url={server.url},api_key=none,num_concurrent={IN_FLIGHT},max_retries=1"
-    return ["--model", "openai", "--model_args", args, "--tasks", TASKS, "--output_path", str(out)]
+    return ["--model", "openai", "--model_args", args, "--config", f"tasks={TASKS}", "--output_path", str(out)]
 
 
 def hanging_from(number: int) -> Callable[[int, dict], str]:
@@ -134,8 +134,8 @@ def test_a_changed_image_is_requested_again(tmp_path: Path, own_home: Path) -> N
             "openai",
             "--model_args",
             args,
-            "--tasks",
-            "ad2_relation",
+            "--config",
+            "tasks=ad2_relation",
             "--output_path",
             tmp_path / "o",
         ]

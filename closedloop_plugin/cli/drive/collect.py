@@ -33,7 +33,7 @@ NOT_KNOWN = (
 )
 EXAMPLES = """examples:
   ad2 drive collect --routes 600 --frames 20000 --workers 2 --out drives/expert
-  ad2 drive collect --routes 100 --seed 2 --driver lmms:llava_hf,pretrained=MODEL,device=cpu --decision-hz 2 \\
+  ad2 drive collect --routes 100 --seed 2 --driver lmms:llava_hf,pretrained=MODEL,device=cpu --config decision_hz=2 \\
       --out drives/own
 then:
   ad2 drive label drives/expert            questions with answers from the truth
@@ -217,7 +217,7 @@ def _routes(options: CollectOptions) -> tuple[Route, ...]:
     for path in options.unlike:
         sets = read_training(path).sets
         if not any(one.routes for one in sets):
-            raise Ad2Error(f"--unlike {path}: it names no routes, so none can be left out")
+            raise Ad2Error(f"--config unlike={path}: it names no routes, so none can be left out")
         unlike += sets
     return tuple(made_routes(options.routes, options.seed, types=types, towns=options.towns, unlike=unlike))
 
@@ -231,9 +231,9 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
     from lmms_eval_ad2.core.errors import Ad2Error
 
     if options.expert_share is not None and not 0 <= options.expert_share < 1:
-        raise Ad2Error(f"--expert-share {options.expert_share:g}: must be at least 0 and below 1")
+        raise Ad2Error(f"--config expert_share={options.expert_share:g}: must be at least 0 and below 1")
     if options.expert_share is not None and options.driver in (DISTURBED, DISTURBED_SPEAKER):
-        raise Ad2Error("--expert-share is an option of --driver lmms:... or another model that answers in words")
+        raise Ad2Error("--config expert_share is an option of --driver lmms:... or another model that answers in words")
     if options.driver == DISTURBED:
         _check_options(options, "expert")
         where = "closedloop_plugin.learn.collecting_drivers:DisturbedExpert"
@@ -248,7 +248,7 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
     if not options.expert_share:
         return driver
     if driver.interpreter is None or driver.agent_recipe is not None:
-        raise Ad2Error(f"--expert-share: --driver {options.driver} is no model that answers in words; omit it")
+        raise Ad2Error(f"--config expert_share: --driver {options.driver} is no model that answers in words; omit it")
     return replace(driver, agent=MixedDriver(driver.agent, options.expert_share, rules))
 
 

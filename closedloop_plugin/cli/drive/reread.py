@@ -74,7 +74,7 @@ def register(subparsers: Any) -> None:
         help="what another interpreter reads in the words of a run; nothing is driven",
         description="Reads every kept decision of a run (docs/decisions-file.md) with another slow system, and "
         "compares the controls, after the profile's post-processing at the speed of the decision. A slow system that "
-        "sees the front camera gets the saved frames (ad2 drive run --frames, 2 Hz); --describer none gives it the "
+        "sees the front camera gets the saved frames (ad2 drive run --frames, 2 Hz); --config describer=none gives it the "
         "words alone.",
     )
 
@@ -101,7 +101,7 @@ def run(options: DriveRereadOptions) -> int:
     if pictures and not (options.run / "frames").is_dir():
         raise Ad2Error(
             f"{options.run}: this slow system sees the front camera, and the run has no saved frames: drive with "
-            "--frames, or read the words alone with --describer none"
+            "--frames, or read the words alone with --config describer=none"
         )
     with tqdm(desc="decisions", unit="", disable=options.json or interpreter.local) as bar:
         found = reread(options.run, files, interpreter, rules, pictures=pictures, advance=bar.update)

@@ -133,9 +133,9 @@ def _check_rate(metric_hz: float, folder: Path | None) -> None:
     from lmms_eval_ad2.core.errors import Ad2Error
 
     if not 1.0 <= metric_hz <= FASTEST_HZ:
-        raise Ad2Error(f"--metric-hz {metric_hz:g}: expected 1 to {FASTEST_HZ:g} samples per second")
+        raise Ad2Error(f"--config metric_hz={metric_hz:g}: expected 1 to {FASTEST_HZ:g} samples per second")
     if folder is None:
-        raise Ad2Error("--metric-hz is the rate of the files of --metric-info DIR: give that folder, too")
+        raise Ad2Error("--config metric_hz is the rate of the files of --metric-info DIR: give that folder, too")
 
 
 def suite_of_runs(results: Sequence[Path], runs: Mapping[Path, Mapping[str, Any]]) -> tuple[Suite, tuple[str, ...]]:

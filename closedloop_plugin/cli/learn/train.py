@@ -14,8 +14,8 @@ EXAMPLES = """examples:
   ad2 export swift --drives collected --out rows.jsonl
   ad2 learn train --rows rows.jsonl --out model --processes 2
   ad2 drive run --suite embedded220 --agent lmms:llava_hf,pretrained=model,device=cpu,device_map=cpu \\
-      --size 160x90 --decision-hz 2 --out runs/model
-  ad2 learn train --rows rows.jsonl --out larger --hidden 512 --layers 8 --device cuda
+      --size 160x90 --config decision_hz=2 --out runs/model
+  ad2 learn train --rows rows.jsonl --out larger --config hidden=512 --config layers=8 --device cuda
 
 The same command resumes an interrupted or killed training. On the CPU, the same rows, options and number of processes
 give the same weights."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EXPERT = "track-expert"
 EXAMPLES = """examples:
-  ad2 robot run --course sandbox --segments all --runs 3 --agent track-expert --out out/course
+  ad2 robot run --config course=sandbox --segments all --runs 3 --agent track-expert --out out/course
   ad2 robot run --segments lap --agent track-expert --out out/lap
   ad2 robot run --robot jetbot-waveshare --agent endpoint:qwen@http://gpu7:8000/v1 --out out/jetbot
 
@@ -65,7 +65,7 @@ class CourseRunningOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RobotRunOptions(CourseOptions, CourseRunningOptions, VehicleDriverOptions):
-    """`ad2 robot run`. It has no --policy: a run on a course continues after a reply that cannot be read."""
+    """`ad2 robot run`. It has no --config policy: a run on a course continues after a reply that cannot be read."""
 
     policy: Literal["official"] = fixed("official")
 

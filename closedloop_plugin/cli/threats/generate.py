@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REFLECT = 2  # default rounds
 EXAMPLES = """examples:
   ad2 threats generate --suite demo --agent steer-only --fuser rules --out threats/demo
-  ad2 threats generate --suite demo --agent expert --latency 0.5 --decision-hz 2 --fuser rules --reflect 3 --out late
+  ad2 threats generate --suite demo --agent expert --config latency=0.5 --config decision_hz=2 --fuser rules --config reflect=3 --out late
   ad2 threats generate --suite embedded220 --agent lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct \\
       --fuser endpoint:gpt-4o@https://api.openai.com/v1 --workers 4 --out threats/qwen
 then:
@@ -38,7 +38,7 @@ The target first drives each route as in ad2 drive run, and is questioned about 
 (perception, prediction, planning). The fuser converts the answers and the drive to one threat of a closed vocabulary;
 templates convert the threat to a program. Of a driver without text (expert, steer-only ...) only the drive is known.
 Then the target drives the scenario; if it survives, the fuser gets what happened and makes another one, at most
---reflect times.
+--config reflect times.
 
 exit code: 0 each route has a scenario that passes the check, 1 some have none (listed), 2 invalid arguments"""
 

@@ -31,7 +31,7 @@ The search varies the free parameters of the program, such as: param pace = Rang
 Each finished run is saved at once: after Ctrl-C or a crash the same command resumes, also with a larger --budget.
 
 exit code: 0 all runs are scored, 1 some are not (counted), 2 invalid arguments, or the agent's replies cannot be read
-(see --stop-after-unread), 130 Ctrl-C"""
+(see --config stop_after_unread), 130 Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)

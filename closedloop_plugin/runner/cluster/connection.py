@@ -70,7 +70,7 @@ def connect(address: str | None, workers: int, servers: int = 0) -> ModuleType:
             _forget_token()
             ray.init(**settings)
     except Exception as exc:  # another version, a wrong token, no node on this machine: exceptions of many classes
-        named = f"--ray-address {address}" if address else "--engine ray: Ray does not start"
+        named = f"--config ray_address={address}" if address else "--engine ray: Ray does not start"
         raise Ad2Error(f"{named}: {_reason(exc)}") from exc
     # Ray prints the last log lines of each lost node on stdout, also with log_to_driver=False; there is no option.
     worker: Any = require("ray._private.worker")
@@ -138,20 +138,20 @@ def _check(address: str) -> None:
     """Raise Ad2Error unless a cluster that demands a token answers at `address`. ray.init() would wait for a minute."""
     host, _, port = address.rpartition(":")
     if address != AUTO and ("/" in address or not host or not port.isdecimal()):
-        raise Ad2Error(f"--ray-address {address}: expected auto or HOST:PORT, as printed by `ray start --head`")
+        raise Ad2Error(f"--config ray_address={address}: expected auto or HOST:PORT, as printed by `ray start --head`")
     # Ray replaces loopback addresses by that of the node.
     open_port = host.strip("[]") in ("", *LOOPBACK) or is_open((host.strip("[]"), int(port)), CONNECT_S)
     accepted, demands_token = _probe(address, "disabled") if open_port else (False, False)
     if not (accepted or demands_token):
-        raise Ad2Error(f"--ray-address {address}: no Ray cluster answers; start one with `ray start --head`")
+        raise Ad2Error(f"--config ray_address={address}: no Ray cluster answers; start one with `ray start --head`")
     if accepted and os.environ["RAY_AUTH_MODE"] != "disabled":
         raise Ad2Error(
-            f"--ray-address {address}: this cluster demands no token, so whoever reaches it can run programs in it; "
+            f"--config ray_address={address}: this cluster demands no token, so whoever reaches it can run programs in it; "
             "start its nodes with RAY_AUTH_MODE=token, or set RAY_AUTH_MODE=disabled if all of its network is trusted"
         )
     if demands_token and not _probe(address, "token")[0]:
         raise Ad2Error(
-            f"--ray-address {address}: the cluster refuses this machine's token; copy its token to ~/.ray/auth_token, "
+            f"--config ray_address={address}: the cluster refuses this machine's token; copy its token to ~/.ray/auth_token, "
             "or set RAY_AUTH_TOKEN"
         )
 

@@ -63,7 +63,7 @@ def test_text_for_people_and_standard_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("Slow down.\nTurn left."))
-    assert main(["drive", "read", "-", "x" * 200, "--command", "turn left"]) == 0
+    assert main(["drive", "read", "-", "x" * 200, "--config", "command=turn left"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "Slow down. Turn left.",
         "    throttle 0.00  steer 0.00  brake 0.30  (slow, left)",

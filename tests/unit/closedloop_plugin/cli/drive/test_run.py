@@ -77,23 +77,23 @@ def test_shards_merge_into_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
     ("words", "message"),
     [
         (("--workers", 0), "--workers 0: 1 or more"),
-        (("--decision-hz", 50), "--decision-hz 50: must be above 0"),
+        (("--config", "decision_hz=50"), "--config decision_hz=50: must be above 0"),
         (("--map", "x.xodr"), "--map is an option of --scenario"),
         (("--mode", "hybrid"), "require each other"),
         (("--towns", "nowhere"), "--towns nowhere: no such folder"),
         (("--routes-ids", "999"), "no such route: 999"),
         (("--world", "mars"), "--world mars: known: embedded"),
-        (("--latency", "soon"), "--latency soon"),
+        (("--config", "latency=soon"), "--config latency=soon"),
         (("--interpreter", "rules"), "sets the controls itself"),
         (("--history", 3), "--history would have no effect"),
         (("--history", 65), "--history 65: from 0 to 64"),
         (("--profile", "b2d"), "no profile 'b2d'"),
         (("--size", "big"), "800x450"),
         ((*SPEAKING, "--history", 3), "speaking-expert asks no model: --history would have no effect"),
-        ((*SPEAKING, "--fine-grained", "prompt"), "--fine-grained would have no effect"),
+        ((*SPEAKING, "--config", "fine_grained=prompt"), "--config fine_grained would have no effect"),
         ((*SPEAKING, "--interpreter", "rules", "--prompts", "p.yaml"), "--prompts would have no effect"),
         ((*SPEAKING, "--tasks", "reasoning"), "answers action and trajectory, not reasoning"),
-        ((*SPEAKING, "--mode", "hybrid", "--interpreter2", "rules"), "answers action and trajectory, not threat"),
+        ((*SPEAKING, "--mode", "hybrid", "--config", "interpreter2=rules"), "answers action and trajectory, not threat"),
     ],
 )
 def test_invalid_options_end_in_a_one_line_error(tmp_path: Path, words: tuple[object, ...], message: str) -> None:
@@ -148,8 +148,8 @@ def test_the_last_line_says_where_the_results_are_and_how_to_look(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--suite", "demo", "--decision-hz", "50"), "at most 10, the simulation's rate under the profile bench2advlm"),
-        (("--suite", "demo", "--decision-hz", "50", "--profile", "bench2drive"), "at most 20, "),
+        (("--suite", "demo", "--config", "decision_hz=50"), "at most 10, the simulation's rate under the profile bench2advlm"),
+        (("--suite", "demo", "--config", "decision_hz=50", "--profile", "bench2drive"), "at most 20, "),
         (("--suite", "dmeo"), r"did you mean 'demo'\?"),
         (("--suite", "embeded220"), r"did you mean 'embedded220'\?"),
     ],

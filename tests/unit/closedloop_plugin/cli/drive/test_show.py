@@ -92,7 +92,7 @@ def test_without_frames_the_option_that_keeps_them_is_printed(
         ("17", (), "expected RUN_DIR:ROUTE"),
         ("nowhere:17", (), "no track"),
         ("{0}/tracks/9.json", (), "no such track file"),
-        ("{0}:17", ("--camera", "rear"), "no frames of this camera; available: front, front_left"),
+        ("{0}:17", ("--config", "camera=rear"), "no frames of this camera; available: front, front_left"),
         ("{0}:17", ("--out", "x.jpg"), r"must end in \.png"),
         ("{0}:17", ("--frames", "0"), "--frames 0: 1 or more"),
         ("{0}:17", ("--map", "nowhere.xodr"), "nowhere.xodr"),

@@ -49,8 +49,8 @@ def test_a_vocabulary_beyond_the_bound_is_refused(
 ) -> None:
     words = ["learn", "model", "--rows", str(rows), "--out", str(tmp_path / "m"), "--vocabulary"]
     assert main([*words, "200001"]) == 2
-    assert capsys.readouterr().err == "error: --vocabulary 200001: from 600 to 200000\n"
-    assert main([*words, "200000", "--hidden", "32", "--layers", "1", "--vision", "8", "8", "8", "8"]) == 0
+    assert capsys.readouterr().err == "error: --config vocabulary=200001: from 600 to 200000\n"
+    assert main([*words, "200000", "--config", "hidden=32", "--config", "layers=1", "--config", "vision=8", "8", "8", "8"]) == 0
 
 
 def test_a_model_is_not_written_over_a_model(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

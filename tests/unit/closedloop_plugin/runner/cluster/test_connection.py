@@ -64,7 +64,7 @@ def test_a_malformed_address(calls: list[dict[str, Any]], address: str) -> None:
 
 def test_no_cluster(calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch)
-    with pytest.raises(Ad2Error, match=r"^--ray-address 127.0.0.1:6379: no Ray cluster answers"):
+    with pytest.raises(Ad2Error, match=r"^--config ray_address=127.0.0.1:6379: no Ray cluster answers"):
         connect(ADDRESS, 1)
 
 
