@@ -47,7 +47,7 @@ class ResultDriver:
 
     @property
     def options(self) -> list[str]:
-        spoken = ["--tasks", self.task, "--interpreter", str(self.interpreter)] if self.task else []
+        spoken = ["--config", f"tasks={self.task}", "--interpreter", str(self.interpreter)] if self.task else []
         return ["--agent", self.agent, *spoken]
 
     @property

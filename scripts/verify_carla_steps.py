@@ -186,7 +186,8 @@ def threat(check: Check) -> str:
     """A threat generated in the embedded world on the fetched map, then driven in CARLA."""
     folder = check.out / "threats"
     check.ad2(
-        "threat made", "threats", "generate", "--suite", str(check.routes), "--routes-ids", "901", "--config", "alone=true",
+        "threat made", "threats", "generate", "--suite", str(check.routes), "--routes-ids", "901",
+        "--config", "alone=true",
         "--seed", "5", "--config", "reflect=0", "--config", "others=0", "--agent", "steer-only", "--fuser", "rules",
         "--towns", str(check.out / "map"), "--out", str(folder),
     )  # fmt: skip

@@ -59,7 +59,7 @@ class LoadOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ServedDriverOptions(DriverOptions, DecisionOptions):
-    """The driver behind the name ad2-driver. It has no --config latency: time passes at the client."""
+    """The driver behind the name ad2-driver. It has no `latency`: time passes at the client."""
 
     seed: int = option(
         "seed of sampled replies and of the agent random (default 0)", default=0, metavar="S", expert=True
@@ -149,7 +149,7 @@ def _check(options: ServeOptions, rules: Profile) -> None:
 def _key(variable: str | None) -> str:
     key = os.environ.get(variable, "").strip() if variable else ""
     if variable and not key:
-        raise Ad2Error(f"the environment variable {variable} (--api-key-env) is not set")
+        raise Ad2Error(f"the environment variable {variable} (--config api_key_env) is not set")
     return key
 
 

@@ -145,7 +145,7 @@ class UnreadReply:
     def command(self, profile: str, policy: str) -> str:
         """The command that reads such a reply as the run does."""
         if self.mode in ("cng", "dcs"):
-            how = f" --interpreter {self.mode}" + (" --policy strict" if policy == "strict" else "")
+            how = f" --interpreter {self.mode}" + (" --config policy=strict" if policy == "strict" else "")
         else:
             how = " --task trajectory" if self.reply and self.reply == self.texts.get("trajectory") else ""
         return f"ad2 drive read{how} --profile {profile} TEXT"

@@ -177,7 +177,7 @@ class EngineOptions:
         expert=True,
     )
     ray_address: str | None = option(
-        "with --engine ray: HOST:PORT of a cluster of which this machine is a node, or auto (default: Ray is started "
+        "with engine ray: HOST:PORT of a cluster of which this machine is a node, or auto (default: Ray is started "
         "on this machine)", default=None, metavar="ADDRESS", expert=True,
     )  # fmt: skip
 

@@ -108,8 +108,8 @@ def check_options(options: DriveRunOptions) -> None:
 def check_decision_hz(hz: float | None, rules: Profile) -> None:
     if hz is not None and not 0 < hz <= rules.hz:
         raise Ad2Error(
-            f"--config decision_hz={hz:g}: must be above 0 and at most {rules.hz:g}, the simulation's rate under the profile "
-            f"{rules.name}"
+            f"--config decision_hz={hz:g}: must be above 0 and at most {rules.hz:g}, the simulation's rate under the "
+            f"profile {rules.name}"
         )
 
 
@@ -140,7 +140,7 @@ def engine_of(options: EngineOptions, world: FactoryRecipe, workers: int) -> Wor
     """Return the engine; with Ray, connected to its cluster."""
     if options.engine == "local":
         if options.ray_address is not None:
-            raise Ad2Error(f"--config ray_address={options.ray_address}: belongs to --engine ray")
+            raise Ad2Error(f"--config ray_address={options.ray_address}: belongs to --config engine=ray")
         return LocalEngine()
     from closedloop_plugin.runner.cluster.world_actors import RayEngine
 

@@ -44,7 +44,7 @@ def suite_subject(options: DriveRunOptions, name: str) -> RouteSelection:
     if options.world == "embedded":
         found = without(found, check_mapped(name, routes, towns, options.skip_unmapped))
         routes = tuple(route for route in routes if route.id not in found.left_out)
-    for given, option in ((options.alone, "--config", "alone=true"), (options.fresh_draws, "--fresh-draws")):
+    for given, option in ((options.alone, "--config alone"), (options.fresh_draws, "--config fresh_draws")):
         if given and not found.programs:
             raise Ad2Error(f"{option}: {name} has routes of the catalogue, not programs; omit it")
     alone = options.alone or found.alone

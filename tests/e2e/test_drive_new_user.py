@@ -59,7 +59,7 @@ def web_page() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--tasks", "action"), "--agent still sets the controls itself: --tasks would have no effect"),
+        (("--config", "tasks=action"), "--agent still sets the controls itself: --config tasks would have no effect"),
         (("--config", "fine_grained=prompt"), "--config fine_grained would have no effect"),
         (("--mode", "cng"), "--mode would have no effect"),
         (("--size", "64x36"), "--size would have no effect"),
@@ -187,10 +187,14 @@ def test_unread_replies_of_the_slow_system_count_and_zero_never_stops(
     with serve(reply="Keep going straight") as server:
         slow = ("--interpreter", f"endpoint:m@{server.url}", "--mode", "dcs", "--size", "64x36")
         words = ("--config", "decision_hz=1", *slow)
-        assert run_demo(tmp_path / "o", *words, "--config", "stop_after_unread=5", agent=f"endpoint:m@{server.url}") == 2
+        assert (
+            run_demo(tmp_path / "o", *words, "--config", "stop_after_unread=5", agent=f"endpoint:m@{server.url}") == 2
+        )
         output = one_line(capsys)
         assert "error: 5 replies in a row" in output and "`ad2 drive read --interpreter dcs --profile" in output
-        assert run_demo(tmp_path / "o", *words, "--config", "stop_after_unread=0", agent=f"endpoint:m@{server.url}") == 0
+        assert (
+            run_demo(tmp_path / "o", *words, "--config", "stop_after_unread=0", agent=f"endpoint:m@{server.url}") == 0
+        )
     counts = json.loads((tmp_path / "o/episodes.jsonl").read_text())["counts"]
     assert counts["unparsed"] == counts["decisions"] > 20
 

@@ -58,7 +58,7 @@ def test_a_dry_run_predicts_the_requests_before_and_after_a_refused_key(
         spec = f"openai:model=j,base_url={judge.url},price_prompt=1000,price_completion=0,concurrency=2"
         words = (
             "--model", model, "--model-args", f"model_version=fake,base_url={server.url},num_concurrent=2,num_cpus=2",
-            "--config", f"tasks={tasks}", "--limit", str(limit), "--out", tmp_path / "out", "--judge", spec,
+            "--tasks", tasks, "--limit", str(limit), "--out", tmp_path / "out", "--judge", spec,
         )  # fmt: skip
         text, faults = plan(capsys, *words)
         assert to_come(text, "all") == (0, str(total)) and not faults

@@ -293,7 +293,7 @@ def test_a_process_that_ends_ends_the_training(rows: Path, tmp_path: Path) -> No
 
 
 def test_an_error_of_a_process_is_one_line(rows: Path, tmp_path: Path) -> None:
-    with pytest.raises(Ad2Error, match=r"^step \d diverges \(loss .*\); try a lower --rate$"):
+    with pytest.raises(Ad2Error, match=r"^step \d diverges \(loss .*\); try a lower --config rate$"):
         train([rows], tmp_path / "model", replace(SETTINGS, rate=1e30), processes=2, say=quiet)
 
 

@@ -15,7 +15,7 @@ from support.running import REPO, listed_tasks, run
 
 def tracked() -> list[str]:
     """The files of a clone: tracked by git, or new and not ignored."""
-    command = ["git", "ls-files", "--cached", "--config", "others=--exclude-standard"]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True)
     return [f for f in done.stdout.splitlines() if (REPO / f).is_file()]
 

@@ -34,7 +34,7 @@ NOT_THE_PRODUCT = ("tests/", "scripts/golden.py")
 
 def product_files(work: Workspace) -> list[str]:
     """The files of a clone, without the tests and these recordings."""
-    command = ["git", "ls-files", "--cached", "--config", "others=--exclude-standard"]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(command, cwd=work.repo, capture_output=True, text=True, check=True)
     names = (name for name in set(done.stdout.splitlines()) if not name.startswith(NOT_THE_PRODUCT))
     return sorted(name for name in names if (work.repo / name).is_file())

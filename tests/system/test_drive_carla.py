@@ -140,7 +140,10 @@ def test_a_town_missing_on_the_server_is_reported_in_one_line_with_the_available
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--servers", "h:2000", "--world", "embedded"], "--servers, --config server_wait and --config any_version=true belong to --wor"),
+        (
+            ["--servers", "h:2000", "--world", "embedded"],
+            "--servers, --config server_wait and --config any_version belong to --wor",
+        ),
         (["--config", "server_wait=9", "--world", "embedded"], "belong to --world carla; the world here is embedded"),
         (["--config", "any_version=true", "--world", "embedded"], "belong to --world carla"),
         (["--servers", "h:2000,h:2002"], "--servers h:2000,h:2002: ports 2000 and 2002 are too close"),

@@ -89,7 +89,9 @@ def test_an_episode_whose_server_hangs_is_driven_on_another(
     bad, good = servers.start("--hang-after", str(random_tick(seed))), servers.start()
     lines = tmp_path / "out/episodes.jsonl"
     speed_up_clock(monkeypatch, lambda: lines.exists() and lines.read_bytes().count(b"\n") == 1 and is_silent(bad))
-    assert drive(tmp_path / "out", (bad, good), *SHORT, "--config", "world_timeout=500", "--config", "server_wait=5") == 0
+    assert (
+        drive(tmp_path / "out", (bad, good), *SHORT, "--config", "world_timeout=500", "--config", "server_wait=5") == 0
+    )
     assert_complete(tmp_path / "out", retries=1)
     assert f"127.0.0.1:{bad}: hung: no sign of life for 500 s" in capsys.readouterr().out
     assert is_idle(good)

@@ -1,4 +1,4 @@
-"""`--engine ray` on clusters of several nodes on this machine: lost nodes, lost commands, replicas, wrong tokens."""
+"""Engine ray on clusters of several nodes on this machine: lost nodes, lost commands, replicas, wrong tokens."""
 
 from __future__ import annotations
 

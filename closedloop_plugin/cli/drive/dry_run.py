@@ -1,6 +1,6 @@
 """`ad2 drive run --dry-run`: what a run would ask and take, and what is wrong with it; nothing is driven.
 
-lmms-eval's models are not loaded. Each endpoint gets one request, with a grey picture, unless --config no_probe=true is given.
+lmms-eval's models are not loaded. Each endpoint gets one request, with a grey picture, unless `no_probe` is given.
 """
 
 from __future__ import annotations

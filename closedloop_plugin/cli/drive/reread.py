@@ -74,8 +74,8 @@ def register(subparsers: Any) -> None:
         help="what another interpreter reads in the words of a run; nothing is driven",
         description="Reads every kept decision of a run (docs/decisions-file.md) with another slow system, and "
         "compares the controls, after the profile's post-processing at the speed of the decision. A slow system that "
-        "sees the front camera gets the saved frames (ad2 drive run --frames, 2 Hz); --config describer=none gives it the "
-        "words alone.",
+        "sees the front camera gets the saved frames (ad2 drive run --frames, 2 Hz); "
+        "--config describer=none gives it the words alone.",
     )
 
 

@@ -72,7 +72,8 @@ def size_words(options: ModelSizeOptions) -> list[str]:
     for field in fields(ModelSizeOptions):
         value = getattr(options, field.name)
         if value != field.default:
-            words += [f"--{field.name}", *map(str, value if isinstance(value, tuple) else [value])]
+            shown = f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else value
+            words += ["--config", f"{field.name}={shown}"]
     return words
 
 
@@ -83,16 +84,16 @@ def size_of(options: ModelSizeOptions) -> TinyModelSize:
 
     width, _, height = options.picture.partition("x")
     if not (width.isdecimal() and height.isdecimal()):
-        raise Ad2Error(f"--picture {options.picture}: expected WxH, for example 160x96")
+        raise Ad2Error(f"--config picture={options.picture}: expected WxH, for example 160x96")
     size = TinyModelSize(
         int(width), int(height), vision=options.vision, hidden=options.hidden, layers=options.layers,
         vocabulary=options.vocabulary,
     )  # fmt: skip
     if not size.picture_tokens or size.width % size.stride or size.height % size.stride:
-        raise Ad2Error(f"--picture {options.picture}: width and height must be multiples of {size.stride}")
+        raise Ad2Error(f"--config picture={options.picture}: width and height must be multiples of {size.stride}")
     if any(channels < 1 or channels % vision_heads(channels) for channels in size.vision):
         given = " ".join(map(str, size.vision))
-        raise Ad2Error(f"--vision {given}: expected four numbers from 1 to 63, or multiples of 32")
+        raise Ad2Error(f"--config vision={given}: expected four numbers from 1 to 63, or multiples of 32")
     if size.hidden % 32:
-        raise Ad2Error(f"--hidden {size.hidden}: expected a multiple of 32")
+        raise Ad2Error(f"--config hidden={size.hidden}: expected a multiple of 32")
     return size

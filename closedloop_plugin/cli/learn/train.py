@@ -79,8 +79,7 @@ def run(options: LearnTrainOptions) -> int:
     from closedloop_plugin.learn.trained_agent import drive_command
     from lmms_eval_ad2.core.errors import Ad2Error
 
-    sizes = [word for word in size_words(options) if word.startswith("--")]
-    if options.start and sizes:
+    if options.start and (sizes := size_words(options)):
         raise Ad2Error(f"--start: the model has its size; {' '.join(sizes)} would have no effect; omit it")
     settings = TrainingSettings(
         seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,

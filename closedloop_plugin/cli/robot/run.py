@@ -65,7 +65,7 @@ class CourseRunningOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RobotRunOptions(CourseOptions, CourseRunningOptions, VehicleDriverOptions):
-    """`ad2 robot run`. It has no --config policy: a run on a course continues after a reply that cannot be read."""
+    """`ad2 robot run`. It has no `policy`: a run on a course continues after a reply that cannot be read."""
 
     policy: Literal["official"] = fixed("official")
 
@@ -128,7 +128,7 @@ def _check(options: RobotRunOptions) -> None:
             f"no agent {options.agent!r}; on a course: {EXPERT}, still, straight, random, endpoint:... or lmms:..."
         )
     if options.course != "sandbox":
-        raise Ad2Error(f"--course {options.course}: no such course; known: sandbox")
+        raise Ad2Error(f"--config course={options.course}: no such course; known: sandbox")
     check_driver(options)
 
 

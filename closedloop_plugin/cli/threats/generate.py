@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REFLECT = 2  # default rounds
 EXAMPLES = """examples:
   ad2 threats generate --suite demo --agent steer-only --fuser rules --out threats/demo
-  ad2 threats generate --suite demo --agent expert --config latency=0.5 --config decision_hz=2 --fuser rules --config reflect=3 --out late
+  ad2 threats generate --suite demo --agent expert --config latency=0.5 --config reflect=3 --fuser rules --out late
   ad2 threats generate --suite embedded220 --agent lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct \\
       --fuser endpoint:gpt-4o@https://api.openai.com/v1 --workers 4 --out threats/qwen
 then:
@@ -38,7 +38,7 @@ The target first drives each route as in ad2 drive run, and is questioned about 
 (perception, prediction, planning). The fuser converts the answers and the drive to one threat of a closed vocabulary;
 templates convert the threat to a program. Of a driver without text (expert, steer-only ...) only the drive is known.
 Then the target drives the scenario; if it survives, the fuser gets what happened and makes another one, at most
---config reflect times.
+`--config reflect` times.
 
 exit code: 0 each route has a scenario that passes the check, 1 some have none (listed), 2 invalid arguments"""
 
@@ -70,7 +70,8 @@ class ThreatInterviewOptions:
         identity="frames", expert=True,
     )  # fmt: skip
     questions: Path | None = option(
-        "own questions, in place of those in threats.yaml", default=None, metavar="FILE", identity="prompts_sha256", expert=True,
+        "own questions, in place of those in threats.yaml", default=None, metavar="FILE",
+        identity="prompts_sha256", expert=True,
     )  # fmt: skip
     repairs: int = option(
         "maximum repairs of an invalid reply (default 3)", default=3, metavar="N", least=0, expert=True
@@ -82,7 +83,8 @@ class ThreatTargetOptions(DriverOptions, SimulatedDecisionOptions):
     """The target, as in ad2 drive run."""
 
     prompts: str | None = option(
-        "file of own driving prompts of the target", default=None, metavar="FILE", identity=("agent", "driver", "interpreter"), expert=True,
+        "file of own driving prompts of the target", default=None, metavar="FILE",
+        identity=("agent", "driver", "interpreter"), expert=True,
     )  # fmt: skip
     frames: bool = fixed(True)  # those of the moments
 

@@ -3,7 +3,7 @@
     rules
     endpoint:MODEL@http://host:port/v1[,...] | lmms:NAME[,...]      with --mode cng or dcs
 
-With `--config describer=none | offline | endpoint:... | lmms:...` the slow system gets a description, or nothing, instead of
+With `describer` none, offline, endpoint:... or lmms:... the slow system gets a description, or nothing, instead of
 the image.
 
 Hybrid mode switching (Bench2ADVLM section 5): the fast system's answer to the threat question selects the slow system.

@@ -23,4 +23,4 @@ def test_the_time_between_frames_is_at_least_a_tick() -> None:
     assert options("--config", "every=0.05").every == 0.05 and options().out == Path("drives")
     for value in ("0", "0.049", "-1", "nan", "inf"):
         with pytest.raises(Ad2Error, match=rf"^--config every={float(value)}: from 0\.05 to 3600"):
-            options(f"--every={value}")
+            options(f"--config=every={value}")

@@ -25,7 +25,8 @@ def test_requests_images_tokens_and_hours_come_from_one_request(
     with serve(reply="Keep the speed please.", latency_s=0.2) as server:
         spec = f"endpoint:m@{server.url}"
         dry("--suite", "demo", "--agent", spec, "--out", tmp_path / "o", "--config", "decision_hz=2", "--config",
-            "tasks=action,reasoning", "--config", "history=2", "--config", "camera=surround", "--size", "64x36", "--interpreter",
+            "tasks=action,reasoning", "--config", "history=2", "--config", "camera=surround", "--size", "64x36",
+            "--interpreter",
             f"endpoint:s@{server.url}", "--workers", 2)  # fmt: skip
         assert server.requests == 2
     out = capsys.readouterr().out
@@ -41,7 +42,16 @@ def test_requests_images_tokens_and_hours_come_from_one_request(
 
 def test_without_the_probe_no_request_is_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serve(reply="Stop.") as server:
-        dry("--suite", "demo", "--agent", f"endpoint:m@{server.url}", "--out", tmp_path / "o", "--config", "no_probe=true")
+        dry(
+            "--suite",
+            "demo",
+            "--agent",
+            f"endpoint:m@{server.url}",
+            "--out",
+            tmp_path / "o",
+            "--config",
+            "no_probe=true",
+        )
         assert server.requests == 0
     assert "probe      left out (--config no_probe=true)" in capsys.readouterr().out
 
@@ -100,7 +110,18 @@ def test_an_endpoint_that_does_not_answer_is_a_fault(tmp_path: Path, capsys: pyt
 
 
 def test_no_probe_belongs_to_the_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["drive", "run", "--suite", "demo", "--agent", "expert", "--config", "no_probe=true", "--out", str(tmp_path / "o")]
+    words = [
+        "drive",
+        "run",
+        "--suite",
+        "demo",
+        "--agent",
+        "expert",
+        "--config",
+        "no_probe=true",
+        "--out",
+        str(tmp_path / "o"),
+    ]
     assert main(words) == 2
     assert "--config no_probe=true is an option of --dry-run" in capsys.readouterr().err
 

@@ -41,14 +41,14 @@ def test_the_commands_are_those_of_the_navigation() -> None:
         (["--interpreter", "dcs", '{"throttle":0.6,"steer":0,"brake":0}'], 0.6, None),
         (["--interpreter", "dcs", '{"throttle":0.5,"steer":0,"brake":0}'], 0.6, None),  # snapped
         (
-            ["--interpreter", "dcs", "--policy", "strict", '{"throttle":0.5,"steer":0,"brake":0}'],
+            ["--interpreter", "dcs", "--config", "policy=strict", '{"throttle":0.5,"steer":0,"brake":0}'],
             None,
             "not_in_set throttle",
         ),
         (["--interpreter", "cng", '{"throttle":0.5}'], 0.5, None),
-        (["--interpreter", "cng", "--policy", "strict", '{"throttle":0.5}'], None, "missing_key steer"),
-        (["--speed", "6", '{"throttle":0.5,"steer":0,"brake":0}'], 0.0, None),  # above 5 m/s: the profile
-        (["--speed", "6", "--profile", "bench2drive", '{"throttle":0.5,"steer":0,"brake":0}'], 0.5, None),
+        (["--interpreter", "cng", "--config", "policy=strict", '{"throttle":0.5}'], None, "missing_key steer"),
+        (["--config", "speed=6", '{"throttle":0.5,"steer":0,"brake":0}'], 0.0, None),  # above 5 m/s: the profile
+        (["--config", "speed=6", "--profile", "bench2drive", '{"throttle":0.5,"steer":0,"brake":0}'], 0.5, None),
         (["--task", "trajectory", "Stop."], None, "no_waypoints"),
     ],
 )

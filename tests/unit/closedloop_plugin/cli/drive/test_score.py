@@ -107,7 +107,17 @@ def test_apart_reads_a_repetition_per_file_and_metric_info_gives_comfort(
     folder = tmp_path / "metrics" / raw("1")["save_name"]
     folder.mkdir(parents=True)
     (folder / "metric_info.json").write_text(json.dumps(log.to_json()))
-    arguments = ["drive", "score", *files, "--routes", routes, "--config", "apart=true", "--metric-info", str(tmp_path / "metrics")]
+    arguments = [
+        "drive",
+        "score",
+        *files,
+        "--routes",
+        routes,
+        "--config",
+        "apart=true",
+        "--metric-info",
+        str(tmp_path / "metrics"),
+    ]
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["repetitions"]["driving_score"]["values"] == [90.0, 80.0]
