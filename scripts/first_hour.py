@@ -30,6 +30,7 @@ from lmms_eval_ad2.core.command_errors import run_command
 from lmms_eval_ad2.core.coordinates import FrameSetting
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import add_options, option, read_options
+from lmms_eval_ad2.core.run_files import CommandParser
 from lmms_eval_ad2.storage.local_weights import local_weights
 
 MODEL_FILES = Path(__file__).resolve().parent.parent / "configs" / "models"
@@ -212,9 +213,7 @@ def _joined(values: dict[str, str]) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        "first_hour.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = CommandParser("first_hour.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(made, FirstHourOptions, {})
     return made
 

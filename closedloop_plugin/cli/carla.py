@@ -33,8 +33,8 @@ EXAMPLES = """examples:
 
 A server uses the ports P, P+1 and P+2, a client's traffic manager P+6000. Each server has a supervisor that continues
 after this command: it restarts a server that died or has not answered for the seconds of `hang`, after a growing
-delay, and gives up after three starts in a row without an answer. Only processes started by ad2 are ever stopped. GPU numbers
-are Vulkan's (-graphicsadapter), which may differ from nvidia-smi's. Unreal does not run as root. Containers:
+delay, and gives up after three starts in a row without an answer. Only processes started by ad2 are ever stopped. GPU
+numbers are Vulkan's (-graphicsadapter), which may differ from nvidia-smi's. Unreal does not run as root. Containers:
 docker compose -f configs/carla/compose.yaml up.
 
 exit code: 0 all servers answer and fit the installed client, 1 some do not (with reasons), 2 invalid arguments"""

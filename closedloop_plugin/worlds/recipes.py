@@ -25,7 +25,8 @@ def world_recipe(
     `wait_s`: seconds until one must answer."""
     if name != "carla" and (servers or any_version or wait_s is not None):
         raise Ad2Error(
-            f"--servers, --config server_wait and --config any_version belong to --world carla; the world here is {name}"
+            f"--servers, --config server_wait and --config any_version belong to --world carla; the world "
+            f"here is {name}"
         )
     if wait_s is not None and not 0 < wait_s < math.inf:
         raise Ad2Error(f"--config server_wait={wait_s:g}: a number of seconds, above 0")

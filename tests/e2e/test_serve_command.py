@@ -132,16 +132,16 @@ def test_a_served_driver_keeps_the_frames_that_its_prompts_need() -> None:
      (["--model", "nonsense"], "known: expert, late, still"),
      (["--model", "straight", "--mode", "dcs"], "--model straight"),
      (["--model", "straight", "--config", "camera=front"], "no effect"),
-     (["--model", "lmms:x", "--mode", "hybrid"], "--interpreter2"),
+     (["--model", "lmms:x", "--mode", "hybrid"], "--config interpreter2"),
      (["--model", "endpoint:m@http://127.0.0.1:9/v1", "--config", "prompts=none.yaml"], "none.yaml"),
      (["--model", "straight", "--profile", "x"], "no profile"),
      (["--model", "straight", "--config", "batch=0"], "--config batch=0"),
      (["--model", "straight", "--config", "decision_hz=50"], "--config decision_hz=50"),
-     (["--model", "straight", "--config", "window_ms=-1"], "--window-ms"),
+     (["--model", "straight", "--config", "window_ms=-1"], "window_ms=-1"),
      (["--model", "straight", "--port", "70000"], "--port"),
      (["--model", "straight", "--host", "no.such.host.invalid"], "--host no.such.host.invalid"),
      (["--model", "straight", "--config", "api_key_env=AD2_NO_SUCH_KEY"], "AD2_NO_SUCH_KEY"),
-     (["--model", "straight", "--config", "max_body_mb=nan"], "--max-body-mb")],
+     (["--model", "straight", "--config", "max_body_mb=nan"], "max_body_mb=nan")],
 )  # fmt: skip
 def test_invalid_arguments_are_reported_in_one_line(
     words: list[str], named: str, capfd: pytest.CaptureFixture[str]

@@ -24,8 +24,8 @@ def command_of(model: Path, out: Path) -> list[str]:
     tiny = f"tiny=qwen3_vl,pretrained={model},min_pixels=3136,max_pixels=12544,max_new_tokens=4"
     return [
         str(SCRIPT), tiny, "--out", str(out), "--device", "cpu", "--no-baselines",
-        "--tasks", "ad2demo_relation", "--limit", "1", "--config", "decision_hz=0.25", "--size", "80x45",
-        "--config", "stop_after_unread=0", "--routes", "1", "--workers", "1",
+        "--tasks", "ad2demo_relation", "--limit", "1", "--decision-hz", "0.25", "--size", "80x45",
+        "--stop-after-unread", "0", "--routes", "1", "--workers", "1",
     ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ class DriveReadOptions:
     task: Literal["action", "trajectory"] = option(
         "the question that the fast system answered (default action)", default="action"
     )
-    profile: str = option("benchmark profile (default bench2advlm)", default="bench2advlm", metavar="NAME", expert=True)
+    profile: str = option("benchmark profile (default bench2advlm)", default="bench2advlm", metavar="NAME")
     speed: float = option("present speed, m/s (default 3)", default=3.0, metavar="V", least=0.0, most=70.0, expert=True)
     policy: Literal["official", "strict"] = option(
         "for cng and dcs: numbers off the sets and missing keys as in the public code (default), or unread",

@@ -33,7 +33,7 @@ columns:
              threat: with its adversary moving as specified
   survived   draws in which it acted and the expert had no collision or other infraction, of the draws tried: the first
              one is the played draw, which `ad2 drive run` gives every agent. A scenario without any is unfair
-  others     the same for other draws, driven after it, with the 95 % interval of the share; `share` of them must be survived
+  others     the same for other draws, driven after it, with the 95 % interval of the share; `share` must be survived
 
 The drives are saved in DIR/check (--out), and the same command resumes. A changed program is driven again. The verdicts
 are in DIR/check.json; left_out in DIR/suite.json, if it exists, is updated.

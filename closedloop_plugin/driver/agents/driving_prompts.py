@@ -118,8 +118,8 @@ class DrivingPrompts:
         listed = any("history" in found or ("situation" in found and "history" in here) for found in used)
         if self.history and not listed and "frames" in self.texts.numbers:
             raise Ad2Error(
-                f"--config history={self.history} has no effect: {self.texts.source} sets the number of frames, and none "
-                f"its texts of {', '.join(tasks)} contains {{history}}; omit the option"
+                f"--config history={self.history} has no effect: {self.texts.source} sets the number of frames, "
+                f"and none of its texts of {', '.join(tasks)} contains {{history}}; omit the option"
             )
 
     def shown(self, history: Sequence[PastDecision]) -> Sequence[PastDecision]:

@@ -147,7 +147,7 @@ def _check(address: str) -> None:
     if accepted and os.environ["RAY_AUTH_MODE"] != "disabled":
         raise Ad2Error(
             f"--config ray_address={address}: this cluster demands no token, so whoever reaches it can run programs in "
-            "it; start its nodes with RAY_AUTH_MODE=token, or set RAY_AUTH_MODE=disabled if all of its network is trusted"
+            "it; start its nodes with RAY_AUTH_MODE=token, or RAY_AUTH_MODE=disabled if all of its network is trusted"
         )
     if demands_token and not _probe(address, "token")[0]:
         raise Ad2Error(

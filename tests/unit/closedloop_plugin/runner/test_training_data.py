@@ -60,7 +60,7 @@ def test_all_routes_of_the_suite_are_compared_whatever_is_asked(model: Path, tmp
         "suite": "demo", "out": tmp_path / "o", "agent": f"lmms:x,pretrained={model}", "routes_ids": "102",
         "strict_contamination": True, "world": "embedded",
     })  # fmt: skip
-    subject, _, _ = suite_subject(options, "demo")
+    subject = suite_subject(options, "demo")
     found = training_of(options, subject)
     assert found is not None and {leak.route: leak.kind for leak in found.leaks} == {
         "101": "same_geometry", "104": "same_id",
@@ -75,7 +75,7 @@ def test_all_routes_of_the_suite_are_compared_whatever_is_asked(model: Path, tmp
 )
 def test_a_model_without_a_card_is_only_noted(agent: str, training: object, tmp_path: Path) -> None:
     options = drive_options({"suite": "demo", "out": tmp_path / "o", "agent": agent, "world": "embedded"})
-    subject, _, _ = suite_subject(options, "demo")
+    subject = suite_subject(options, "demo")
     assert training_of(options, subject) is None
     assert selected({"asked": []}, options, None).get("training") == training
 
@@ -139,6 +139,6 @@ def test_a_drive_is_marked_or_refused(
 def test_a_malformed_card_ends_the_command_before_the_drive(model: Path, tmp_path: Path) -> None:
     (model / "ad2_training.json").write_text("{}")
     options = drive_options({"suite": "demo", "out": tmp_path / "o", "agent": f"lmms:x,pretrained={model}"})
-    subject, _, _ = suite_subject(options, "demo")
+    subject = suite_subject(options, "demo")
     with pytest.raises(Ad2Error, match="expected ad2-training/1"):
         training_of(options, subject)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,11 @@ import pytest
 from closedloop_plugin.cli.drive.collect import CollectOptions
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import add_options, read_options
+from lmms_eval_ad2.core.run_files import CommandParser
 
 
 def options(*words: str) -> CollectOptions:
-    parser = argparse.ArgumentParser()
+    parser = CommandParser()
     add_options(parser, CollectOptions, {})
     return read_options(CollectOptions, parser.parse_args(["--routes", "1", "--out", "drives", *words]))
 

@@ -123,7 +123,7 @@ def test_no_probe_belongs_to_the_dry_run(tmp_path: Path, capsys: pytest.CaptureF
         str(tmp_path / "o"),
     ]
     assert main(words) == 2
-    assert "--config no_probe=true is an option of --dry-run" in capsys.readouterr().err
+    assert "--config no_probe is an option of --dry-run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

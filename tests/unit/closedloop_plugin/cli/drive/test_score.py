@@ -238,7 +238,7 @@ def test_incomplete_routes_stay_partial_with_three_towns(
         (["RESULTS", "--towns", "."], "no map of these routes' towns; expected Town12.xodr"),
         (["RESULTS", "--config", "metric_hz=10"], "give that folder, too"),
         (["RESULTS", "--config", "metric_hz=0", "--metric-info", "."], "--config metric_hz=0: expected 1 to 1000"),
-        (["RESULTS", "--config", "metric_hz=nan", "--metric-info", "."], "--metric-hz"),
+        (["RESULTS", "--config", "metric_hz=nan", "--metric-info", "."], "--config metric_hz=nan"),
         (["RESULTS", "--repetitions", "0"], "--repetitions 0: expected 1 to 1000"),
         (["OTHER"], "none of the 1 records"),
         (["FAR"], "the highest that is accepted is 999. ad2 drive score --repetitions N leaves such records out"),
