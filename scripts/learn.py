@@ -22,7 +22,7 @@ from pathlib import Path
 from first_hour import spread
 from stages import Stage, refuse_missing, run_stages
 
-from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of, size_words
+from closedloop_plugin.cli.learn.model_size import MOST_SEED, ModelSizeOptions, size_of, size_words
 from closedloop_plugin.learn.model_folder import CPU
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.scenarios.suites.lookup import EMBEDDED, routes_home, suite

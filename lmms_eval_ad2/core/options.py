@@ -114,6 +114,8 @@ class DeclaredOption:
     @property
     def shown(self) -> str:
         """The option as messages name it."""
+        if self.spec.positional:
+            return str(self.spec.metavar or self.name)
         return f"{FLAG} {self.name}" if self.spec.expert else self.flag
 
     def given(self, value: Any) -> str:

@@ -29,7 +29,7 @@ FIRST_EPISODES = 24  # before the number of episodes that --frames takes is esti
 MOST_FRAMES = 80  # of an episode, about
 NOT_KNOWN = (
     "note: Bench2Drive's routes are not known here, so made routes are not compared with them; to leave them out, "
-    "first: ad2 drive routes add FILE"
+    "first: ad2 drive routes FILE"
 )
 EXAMPLES = """examples:
   ad2 drive collect --routes 600 --frames 20000 --workers 2 --out drives/expert

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of, size_words
+from closedloop_plugin.cli.learn.model_size import MOST_SEED, ModelSizeOptions, size_of, size_words
 from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
 
@@ -33,7 +33,9 @@ class LearnTrainOptions(ModelSizeOptions):
     seed: int = option("seed of weights and order (default 0)", default=0, least=0, most=MOST_SEED)
     blind: bool = option("train a blind twin: it sees black pictures only, also when it drives", default=False)
     epochs: float = option("passes over the pictures (default 8)", default=8.0, least=0, most=1e6)
-    steps: int | None = option("number of steps, instead of --epochs", default=None, least=1)
+    steps: int | None = option(
+        "number of steps, instead of --epochs; 0: random weights, for ms-swift", default=None, least=0
+    )
     see: int = option(
         "steps before these, in which the vision encoder learns where the pictures show what (default 0)", default=0,
         least=0, expert=True,
@@ -81,6 +83,8 @@ def run(options: LearnTrainOptions) -> int:
 
     if options.start and (sizes := size_words(options)):
         raise Ad2Error(f"--start: the model has its size; {' '.join(sizes)} would have no effect; omit it")
+    if options.steps == 0:
+        return _untrained(options)
     settings = TrainingSettings(
         seed=options.seed, epochs=options.epochs, steps=options.steps, batch=options.batch,
         per_picture=options.per_picture, driving_weight=options.driving_weight, choice_weight=options.choice_weight,
@@ -92,6 +96,23 @@ def run(options: LearnTrainOptions) -> int:
         say=_show_now,
     )  # fmt: skip
     show(f"{out}: trained; to drive with it: {drive_command(out, options.device)}")
+    return 0
+
+
+def _untrained(options: LearnTrainOptions) -> int:
+    """A model with random weights and a tokenizer of the files' sentences."""
+    from closedloop_plugin.learn.model_folder import new_model
+    from closedloop_plugin.learn.tiny_model import make_tiny_model
+    from closedloop_plugin.learn.trained_agent import drive_command
+    from closedloop_plugin.learn.training_file import TrainingFile
+    from lmms_eval_ad2.core.errors import Ad2Error
+
+    if options.start or options.blind:
+        raise Ad2Error("--steps 0 trains nothing: --start and --blind would have no effect; omit them")
+    rows, size = TrainingFile.read(options.rows), size_of(options)  # before the folder is made
+    with new_model(options.out) as folder:
+        make_tiny_model(rows, folder, options.seed, size)
+    show(f"{options.out}: a model with random weights; to drive with it: {drive_command(options.out)}")
     return 0
 
 

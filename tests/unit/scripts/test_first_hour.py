@@ -71,7 +71,7 @@ def test_without_the_route_file_its_stages_are_left_out(
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "none.xml"))
     found = printed(first_hour, capsys, "--no-baselines")
-    assert "ad2 drive routes add bench2drive220.xml" in found["routes qwen"]
+    assert "ad2 drive routes bench2drive220.xml" in found["routes qwen"]
     assert found["demo qwen"].startswith("ad2 drive run")
     assert "routes qwen" not in printed(first_hour, capsys, "--no-baselines", "--routes", "0")
 

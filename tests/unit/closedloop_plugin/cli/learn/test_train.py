@@ -1,4 +1,4 @@
-"""`ad2 learn train` and `ad2 learn model`: options that are refused before anything is written."""
+"""`ad2 learn train`: options that are refused before anything is written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_refused_options(
 def test_a_vocabulary_beyond_the_bound_is_refused(
     rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["learn", "model", "--rows", str(rows), "--out", str(tmp_path / "m"), "--config"]
+    words = ["learn", "train", "--steps", "0", "--rows", str(rows), "--out", str(tmp_path / "m"), "--config"]
     assert main([*words, "vocabulary=200001"]) == 2
     assert capsys.readouterr().err == "error: --config vocabulary=200001: from 600 to 200000\n"
     assert (
@@ -72,7 +72,7 @@ def test_a_vocabulary_beyond_the_bound_is_refused(
 
 def test_a_model_is_not_written_over_a_model(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text("{}")
-    assert main(["learn", "model", "--rows", str(rows), "--out", str(tmp_path)]) == 2
+    assert main(["learn", "train", "--steps", "0", "--rows", str(rows), "--out", str(tmp_path)]) == 2
     assert "holds a model already; choose another --out" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["config.json"]
 

@@ -1,13 +1,11 @@
-"""`ad2 learn model`: a small model with random weights and a tokenizer of the training file's sentences."""
+"""Size of a new model, as options."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from lmms_eval_ad2.core.options import add_command, option
-from lmms_eval_ad2.core.printed import show
+from lmms_eval_ad2.core.options import option
 
 if TYPE_CHECKING:
     from closedloop_plugin.learn.tiny_model import TinyModelSize
@@ -32,38 +30,6 @@ class ModelSizeOptions:
     vocabulary: int = option(
         "most tokens, 600 to 200000 (default 3000)", default=3000, least=600, most=200_000, expert=True
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnModelOptions(ModelSizeOptions):
-    """`ad2 learn model`."""
-
-    rows: tuple[Path, ...] = option("files of ad2 export swift", metavar="FILE.jsonl")
-    out: Path = option("model folder to write", metavar="DIR")
-    seed: int = option("seed of the weights (default 0)", default=0, least=0, most=MOST_SEED)
-
-
-def register(parts: Any) -> None:
-    add_command(
-        parts,
-        "model",
-        run,
-        LearnModelOptions,
-        help="write a small model with random weights, for ms-swift (ad2 learn train makes its own)",
-    )
-
-
-def run(options: LearnModelOptions) -> int:
-    from closedloop_plugin.learn.model_folder import new_model
-    from closedloop_plugin.learn.tiny_model import make_tiny_model
-    from closedloop_plugin.learn.trained_agent import drive_command
-    from closedloop_plugin.learn.training_file import TrainingFile
-
-    rows, size = TrainingFile.read(options.rows), size_of(options)  # before the folder is made
-    with new_model(options.out) as folder:
-        make_tiny_model(rows, folder, options.seed, size)
-    show(f"{options.out}: a model with random weights; to drive with it: {drive_command(options.out)}")
-    return 0
 
 
 def size_words(options: ModelSizeOptions) -> list[str]:
