@@ -59,7 +59,9 @@ def towns(check: Check) -> str:
 
 
 def map_fetch(check: Check) -> str:
-    check.ad2("map fetch", "drive", "map", "--server", check.server, "--timeout", "60", "--out", str(check.out / "map"))
+    check.ad2(
+        "map fetch", "drive", "map", "--server", check.server, "--config", "timeout=60", "--out", str(check.out / "map")
+    )
     (file,) = (check.out / "map").glob("*.xodr")
     return f"{file.name}, {file.stat().st_size / 1e6:.1f} MB"
 

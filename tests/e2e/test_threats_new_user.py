@@ -133,7 +133,7 @@ def test_an_invalid_reply_is_repaired(tmp_path: Path) -> None:
         (["--agent", "still", "--fuser", "expert"], "a driver cannot fuse answers"),
         (["--agent", "still", "--fuser", "rules", "--config", "moment_frames=0"], "moment_frames=0: from 1 to 16"),
         (["--agent", "still", "--fuser", "rules", "--routes-ids", "7"], "no such route: 7"),
-        (["--agent", "still", "--fuser", "rules", "--config", "prompts=nowhere.yaml"], "nowhere.yaml"),
+        (["--agent", "still", "--fuser", "rules", "--config", "questions=nowhere.yaml"], "nowhere.yaml"),
     ],
 )
 def test_a_mistake_is_reported_in_one_line(

@@ -29,7 +29,7 @@ def answer(body: dict) -> str:
 
 def words(server: FakeEndpointServer, out: Path) -> list[str]:
     args = f"model_version=fake,base_url={server.url},api_key=none,num_concurrent={IN_FLIGHT},max_retries=1"
-    return ["--model", "openai", "--model_args", args, "--config", f"tasks={TASKS}", "--output_path", str(out)]
+    return ["--model", "openai", "--model_args", args, "--tasks", TASKS, "--output_path", str(out)]
 
 
 def hanging_from(number: int) -> Callable[[int, dict], str]:
