@@ -4,7 +4,7 @@
 
 Runs `ad2 drive run` for each driver of SUITES with seed 0; a second start resumes. Figures go to
 docs/results/closed_loop.json, from which result_pages.py writes the tables of the pages and scoring/ceilings.yaml.
-Suites whose route file has not been added (`ad2 drive routes add`) keep the figures that they have.
+Suites whose route file has not been added (`ad2 drive routes FILE`) keep the figures that they have.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ResultDriver:
 
     @property
     def options(self) -> list[str]:
-        spoken = ["--tasks", self.task, "--interpreter", str(self.interpreter)] if self.task else []
+        spoken = ["--config", f"tasks={self.task}", "--interpreter", str(self.interpreter)] if self.task else []
         return ["--agent", self.agent, *spoken]
 
     @property

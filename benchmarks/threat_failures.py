@@ -85,7 +85,7 @@ def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--target", default="late", help="value of --agent")
     p.add_argument("--name", help="of the target in folder and text (default: the target)")
-    p.add_argument("--options", default="", help='of the drives, one string: "--size 160x90 --decision-hz 2"')
+    p.add_argument("--options", default="", help='of the drives, one string: "--size 160x90 --config decision_hz=2"')
     p.add_argument("--suite", default=SUITE)
     p.add_argument("--every", type=int, default=4, metavar="K", help="every K-th route of the suite (default 4)")
     p.add_argument("--start", type=int, default=0, metavar="I", help="from the I-th route on (default 0)")
@@ -103,7 +103,7 @@ def main() -> int:
     found = {}
     for fuser in FUSERS:
         folder = out / f"{fuser}{args.rounds}"
-        budget = ["--reflect", str(args.rounds), "--attempts", str(args.attempts)]
+        budget = ["--config", f"reflect={args.rounds}", "--config", f"attempts={args.attempts}"]
         _ad2("threats", "generate", *common, "--fuser", fuser, *budget, "--out", str(folder))
         found[fuser] = threat_failures(folder, routes, args.rounds, args.attempts)
     found["standard"] = standard_failures(out / f"{FUSERS[0]}{args.rounds}" / "target" / "standard", routes)

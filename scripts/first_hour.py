@@ -30,6 +30,7 @@ from lmms_eval_ad2.core.command_errors import run_command
 from lmms_eval_ad2.core.coordinates import FrameSetting
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import add_options, option, read_options
+from lmms_eval_ad2.core.run_files import CommandParser
 from lmms_eval_ad2.storage.local_weights import local_weights
 
 MODEL_FILES = Path(__file__).resolve().parent.parent / "configs" / "models"
@@ -181,13 +182,13 @@ def _drives(
 ) -> list[Stage]:
     runs = options.out / "runs"
     words = ["drive", "run", *routes, "--workers", str(options.workers), "--retry-failed"]
-    rate = ["--decision-hz", f"{options.decision_hz:g}"]
+    rate = ["--config", f"decision_hz={options.decision_hz:g}"]
     stages = []
     for driver in () if options.no_baselines else DRIVERS:
-        spoken = ["--tasks", "action", "--interpreter", "rules", *rate] if driver == SPEAKER else []
+        spoken = ["--config", "tasks=action", "--interpreter", "rules", *rate] if driver == SPEAKER else []
         out = ["--out", str(runs / driver / part)]
         stages.append(_stage(f"{part} {driver}", [*words, "--agent", driver, *spoken, *out], missing=missing))
-    unread = [] if options.stop_after_unread is None else ["--stop-after-unread", str(options.stop_after_unread)]
+    unread = [] if options.stop_after_unread is None else ["--config", f"stop_after_unread={options.stop_after_unread}"]
     for model in models:
         seen = ["--agent", model.agent, "--size", options.size, *rate, *unread]
         out = ["--out", str(runs / model.name / part)]
@@ -212,9 +213,7 @@ def _joined(values: dict[str, str]) -> str:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        "first_hour.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    made = CommandParser("first_hour.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(made, FirstHourOptions, {})
     return made
 

@@ -2,7 +2,7 @@
 
     scripts/learn.sh --out runs/learn                          # two cores, about two hours
     scripts/learn.sh --out runs/trial --scale 0.01 --suite demo
-    scripts/learn.sh --out runs/gpu --device cuda --hidden 768 --layers 8 --vision 64 128 320 512 --rate 2.5e-4  # 68 M
+    scripts/learn.sh --out runs/gpu --device cuda --config large.yaml --rate 2.5e-4  # of 68 M
 
 The model is trained, drives and answers; then its blind twin, which is trained on the same rows in the same steps, with
 black pictures; then drivers and answers without a model, on the same routes and questions.
@@ -22,13 +22,14 @@ from pathlib import Path
 from first_hour import spread
 from stages import Stage, refuse_missing, run_stages
 
-from closedloop_plugin.cli.learn.model import MOST_SEED, ModelSizeOptions, size_of, size_words
+from closedloop_plugin.cli.learn.model_size import MOST_SEED, ModelSizeOptions, size_of, size_words
 from closedloop_plugin.learn.model_folder import CPU
 from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE, agent_of
 from closedloop_plugin.scenarios.suites.lookup import EMBEDDED, routes_home, suite
 from lmms_eval_ad2.core.command_errors import run_command
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import add_options, option, read_options
+from lmms_eval_ad2.core.run_files import CommandParser
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.training_card import MOST_BYTES
 
@@ -52,7 +53,7 @@ ROUTE_FRAMES = 20  # that a route gives at least, on average
 OWN_TIMES = 3  # how often frames of the model's own drives are among the rows: they show its errors
 MORE_RATE = 0.7  # learning rate of the rounds, in that of the first training
 LISTED = 350  # bytes of a collected frame in the list of what the model was trained on, at most
-# Of the collections, added to 1000 times the seed. The held-out routes are none of the driven ones, see --unlike.
+# Of the collections, added to 1000 times the seed. The held-out routes are none of the driven ones (`unlike`).
 SEEDS = {"expert": 100, "words": 150, "held": 200, "own": 300}
 
 
@@ -106,7 +107,7 @@ class LearnStages:
         o = self.options
         expert, words = (self.out / "drives" / name for name in TAUGHT)
         count, word_count = o.scaled(o.frames), o.scaled(o.word_frames)
-        wrong = ("--driver", "disturbed-speaker", "--decision-hz", DECISION_HZ)
+        wrong = ("--driver", "disturbed-speaker", "--config", f"decision_hz={DECISION_HZ}")
         return [
             self._collect("collect", expert, SEEDS["expert"], count),
             self._collect("collect with wrong words", words, SEEDS["words"], word_count, more=wrong),
@@ -118,7 +119,7 @@ class LearnStages:
     def held_out(self) -> list[Stage]:
         """Drives of the expert on routes that are in none of the others, and questions about them."""
         o, held = self.options, self.out / "drives" / "held"
-        others = [word for folder in self._drives(o.rounds) for word in ("--unlike", str(folder))]
+        others = [word for folder in self._drives(o.rounds) for word in ("--config", f"unlike={folder}")]
         return [
             self._drive_and_collect("collect held-out routes", held, SEEDS["held"], o.scaled(o.held), others),
             Stage("label held-out routes", ("drive", "label", str(held), "--limit", str(o.scaled(QUESTIONS)))),
@@ -135,8 +136,13 @@ class LearnStages:
         stages = [self._rows(0), self._train(SIGHTED, 0)]
         for number in range(1, o.rounds + 1):
             own = self._drives(number)[-1]
-            driver = ["--driver", self._agent(SIGHTED, number - 1), "--decision-hz", DECISION_HZ]
-            driver += ["--stop-after-unread", "0", "--expert-share", f"{EXPERT_SHARE / 2 ** (number - 1):g}"]
+            driver = ["--driver", self._agent(SIGHTED, number - 1), "--config", f"decision_hz={DECISION_HZ}"]
+            driver += [
+                "--config",
+                "stop_after_unread=0",
+                "--config",
+                f"expert_share={EXPERT_SHARE / 2 ** (number - 1):g}",
+            ]
             stages += [
                 self._collect(
                     f"round {number}: its own drives", own, SEEDS["own"] + number, o.scaled(o.own_frames), more=driver
@@ -153,8 +159,15 @@ class LearnStages:
 
     def drive(self, kind: str) -> Stage:
         """A model drives the routes of the suite."""
-        own = ("--agent", self._agent(kind, self.options.rounds), "--size", SIZE, "--decision-hz", DECISION_HZ)
-        return self._drive(kind, *own, "--stop-after-unread", "0", "--strict-contamination")
+        own = (
+            "--agent",
+            self._agent(kind, self.options.rounds),
+            "--size",
+            SIZE,
+            "--config",
+            f"decision_hz={DECISION_HZ}",
+        )
+        return self._drive(kind, *own, "--config", "stop_after_unread=0", "--config", "strict_contamination=true")
 
     def questions(self, kind: str) -> Stage:
         """A model answers the questions about the held-out routes."""
@@ -179,7 +192,7 @@ class LearnStages:
         """The same routes and questions without a model."""
         if self.options.no_baselines:
             return []
-        spoken = ("--tasks", "action", "--interpreter", "rules", "--decision-hz", DECISION_HZ)
+        spoken = ("--config", "tasks=action", "--interpreter", "rules", "--config", f"decision_hz={DECISION_HZ}")
         stages = [
             self._drive(driver, "--agent", driver, *(spoken if "speak" in driver else ())) for driver in BASELINES
         ]
@@ -207,7 +220,9 @@ class LearnStages:
     def _collect(self, name: str, folder: Path, seed: int, frames: int, more: Sequence[str] = ()) -> Stage:
         """Frames of as many routes as they take."""
         routes = -(-frames // ROUTE_FRAMES)
-        return self._drive_and_collect(name, folder, seed, routes, ("--frames", str(frames), "--every", EVERY_S, *more))
+        return self._drive_and_collect(
+            name, folder, seed, routes, ("--frames", str(frames), "--config", f"every={EVERY_S}", *more)
+        )
 
     def _drive_and_collect(self, name: str, folder: Path, seed: int, routes: int, more: Sequence[str]) -> Stage:
         words = ["drive", "collect", "--routes", str(routes), "--out", str(folder), "--size", SIZE]
@@ -229,14 +244,21 @@ class LearnStages:
         o, rows = self.options, [str(self._row_file(k)) for k in range(number + 1)]
         words = ["learn", "train", "--rows", *rows, "--out", str(self._model(kind, number))]
         words += ["--steps", str(o.scaled(o.more_steps) if number else max(o.scaled(o.steps), LEAST_STEPS))]
-        words += ["--batch", str(min(BATCH, max(LEAST_BATCH, o.scaled(BATCH)))), "--seed", str(o.seed)]
+        words += ["--config", f"batch={min(BATCH, max(LEAST_BATCH, o.scaled(BATCH)))}", "--seed", str(o.seed)]
         words += ["--processes", str(o.processes)] if o.device == CPU else ["--device", o.device]
-        words += ["--per-picture", IN_A_STEP, "--driving-weight", DRIVING_WEIGHT, "--choice-weight", CHOICE_WEIGHT]
-        words += ["--dropout", DROPOUT]
+        words += [
+            "--config",
+            f"per_picture={IN_A_STEP}",
+            "--config",
+            f"driving_weight={DRIVING_WEIGHT}",
+            "--config",
+            f"choice_weight={CHOICE_WEIGHT}",
+        ]
+        words += ["--config", f"dropout={DROPOUT}"]
         if number:
-            words += ["--start", str(self._model(kind, number - 1)), "--rate", f"{MORE_RATE * o.rate:g}"]
+            words += ["--start", str(self._model(kind, number - 1)), "--config", f"rate={MORE_RATE * o.rate:g}"]
         else:
-            words += ["--see", str(o.scaled(o.see)), "--rate", f"{o.rate:g}", *size_words(o)]
+            words += ["--config", f"see={o.scaled(o.see)}", "--config", f"rate={o.rate:g}", *size_words(o)]
         words += ["--blind"] if kind == BLIND else []
         return Stage(f"train {kind} {number}", tuple(words))
 
@@ -280,7 +302,7 @@ def show_commands(stages: Sequence[Stage], variables: Mapping[str, str]) -> None
 
 def parser() -> argparse.ArgumentParser:
     shown = argparse.RawDescriptionHelpFormatter
-    made = argparse.ArgumentParser("learn.sh", description=__doc__, formatter_class=shown)
+    made = CommandParser("learn.sh", description=__doc__, formatter_class=shown)
     add_options(made, LearnOptions, {})
     return made
 

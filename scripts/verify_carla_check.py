@@ -109,7 +109,8 @@ class Check:
         """Run one episode and return its record."""
         out = self.out / "runs" / name.replace(" ", "_")
         self.ad2(
-            name, "drive", "run", "--world", "carla", "--servers", self.server, "--any-version", "--retries", "0",
+            name, "drive", "run", "--world", "carla", "--servers", self.server, "--config", "any_version=true",
+            "--config", "retries=0",
             "--out", str(out), *arguments,
         )  # fmt: skip
         (line,) = (out / "episodes.jsonl").read_text("utf-8").splitlines()

@@ -59,7 +59,9 @@ def towns(check: Check) -> str:
 
 
 def map_fetch(check: Check) -> str:
-    check.ad2("map fetch", "drive", "map", "--server", check.server, "--timeout", "60", "--out", str(check.out / "map"))
+    check.ad2(
+        "map fetch", "drive", "map", "--server", check.server, "--config", "timeout=60", "--out", str(check.out / "map")
+    )
     (file,) = (check.out / "map").glob("*.xodr")
     return f"{file.name}, {file.stat().st_size / 1e6:.1f} MB"
 
@@ -186,8 +188,9 @@ def threat(check: Check) -> str:
     """A threat generated in the embedded world on the fetched map, then driven in CARLA."""
     folder = check.out / "threats"
     check.ad2(
-        "threat made", "threats", "generate", "--suite", str(check.routes), "--routes-ids", "901", "--alone",
-        "--seed", "5", "--reflect", "0", "--others", "0", "--agent", "steer-only", "--fuser", "rules",
+        "threat made", "threats", "generate", "--suite", str(check.routes), "--routes-ids", "901",
+        "--config", "alone=true",
+        "--seed", "5", "--config", "reflect=0", "--config", "others=0", "--agent", "steer-only", "--fuser", "rules",
         "--towns", str(check.out / "map"), "--out", str(folder),
     )  # fmt: skip
     return success(check, check.drive("threat", "--suite", str(folder), "--agent", "expert"))

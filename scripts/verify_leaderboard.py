@@ -99,7 +99,8 @@ def our_figures(run: LeaderboardRun) -> dict[str, Any]:
     """`ad2 drive score --json` of the evaluator's file; Traffic_Signs as in its version."""
     words = [
         sys.executable, "-m", "lmms_eval_ad2.cli.main", "drive", "score", str(run.results / "eval.json"), "--routes",
-        str(run.route_file), "--metric-info", str(run.saved), "--traffic-signs", "v0.0.4", "--towns", str(run.maps),
+        str(run.route_file), "--metric-info", str(run.saved),
+        "--config", "traffic_signs=v0.0.4", "--towns", str(run.maps),
         "--json",
     ]  # fmt: skip
     env = {**os.environ, "PYTHONPATH": str(REPO)}

@@ -150,7 +150,7 @@ def driver_server(run: LeaderboardRun, model: str) -> Iterator[str]:
     prompts = HERE / "verify_leaderboard_prompts.yaml"
     words = [
         sys.executable, "-m", "lmms_eval_ad2.cli.main", "serve", "--model", f"endpoint:follower@{model}", "--port", "0",
-        "--profile", "bench2advlm", "--size", "160x90", "--decision-hz", "5", "--prompts", str(prompts),
+        "--profile", "bench2advlm", "--size", "160x90", "--config", "decision_hz=5", "--config", f"prompts={prompts}",
     ]  # fmt: skip
     with served(run, "serve", words, r"http://[\w.]+:\d+/v1(?=: ready)") as address:
         yield address

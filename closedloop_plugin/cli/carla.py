@@ -27,14 +27,14 @@ TAIL_LINES = 8
 
 EXAMPLES = """examples:
   ad2 carla up --binary CARLA_0.9.16/CarlaUE4.sh                            one server, on port 2000
-  ad2 carla up --binary .../CarlaUE4.sh --ports 2000,2010 --gpus 0,1        two, each on its own GPU
+  ad2 carla up --binary .../CarlaUE4.sh --ports 2000,2010 --config gpus=0,1   each on its own GPU
   ad2 carla status --servers gpubox:2000                                    ours, and one started by somebody else
   ad2 carla down                                                            stop ours; --port 2010: only that one
 
 A server uses the ports P, P+1 and P+2, a client's traffic manager P+6000. Each server has a supervisor that continues
-after this command: it restarts a server that died or has not answered for --hang seconds, after a growing delay, and
-gives up after three starts in a row without an answer. Only processes started by ad2 are ever stopped. GPU numbers
-are Vulkan's (-graphicsadapter), which may differ from nvidia-smi's. Unreal does not run as root. Containers:
+after this command: it restarts a server that died or has not answered for the seconds of `hang`, after a growing
+delay, and gives up after three starts in a row without an answer. Only processes started by ad2 are ever stopped. GPU
+numbers are Vulkan's (-graphicsadapter), which may differ from nvidia-smi's. Unreal does not run as root. Containers:
 docker compose -f configs/carla/compose.yaml up.
 
 exit code: 0 all servers answer and fit the installed client, 1 some do not (with reasons), 2 invalid arguments"""
@@ -46,11 +46,19 @@ class CarlaUpOptions:
 
     binary: Path | None = option("CarlaUE4.sh of an unpacked CARLA release", default=None, metavar="FILE")
     ports: str = option("ports, one server each (default 2000)", default="2000", metavar="P,P,...")
-    gpus: str = option("one GPU for all servers, or one for each (default: CARLA's)", default="", metavar="G,G,...")
-    quality: str = option("quality of rendering (default: CARLA's, Epic)", default="", choices=("Low", "Epic"))
-    extra: str = option("further arguments of CarlaUE4.sh: --extra='-fps=20'", default="", metavar="ARGS")
-    wait: float = option("seconds to wait for the first answers (default 120)", default=120.0, metavar="S")
-    hang: float = option("seconds without an answer until a restart (default 300)", default=300.0, metavar="S")
+    gpus: str = option(
+        "one GPU for all servers, or one for each (default: CARLA's)", default="", metavar="G,G,...", expert=True
+    )
+    quality: str = option(
+        "quality of rendering (default: CARLA's, Epic)", default="", choices=("Low", "Epic"), expert=True
+    )
+    extra: str = option(
+        "further arguments of CarlaUE4.sh, for example -fps=20", default="", metavar="ARGS", expert=True
+    )
+    wait: float = option("seconds to wait for the first answers (default 120)", default=120.0, metavar="S", expert=True)
+    hang: float = option(
+        "seconds without an answer until a restart (default 300)", default=300.0, metavar="S", expert=True
+    )
     foreground: bool = option("stay and print events; Ctrl-C stops the servers", default=False)
 
 
@@ -90,7 +98,7 @@ def up(options: CarlaUpOptions) -> int:
     from lmms_eval_ad2.core.errors import Ad2Error
 
     if not (0 < options.wait < math.inf and 0 < options.hang < math.inf):
-        raise Ad2Error("--wait and --hang are seconds above 0")
+        raise Ad2Error("--config wait and --config hang: seconds above 0")
     records = server_records(options)
     folder = _folder()
     lifecycle.up(records, folder, options.wait, lambda n, seconds: _progress(n, len(records), seconds))
@@ -148,9 +156,11 @@ def server_records(options: CarlaUpOptions) -> list[CarlaServerRecord]:
     from closedloop_plugin.carla.servers.record import CarlaServerRecord
     from lmms_eval_ad2.core.errors import Ad2Error
 
-    ports, gpus = _numbers("--ports", options.ports), _numbers("--gpus", options.gpus)
+    ports, gpus = _numbers("--ports", options.ports), _numbers("--config gpus", options.gpus)
     if len(gpus) > 1 and len(gpus) != len(ports):
-        raise Ad2Error(f"--gpus names {len(gpus)} GPUs, --ports {len(ports)} servers; give one GPU, or one for each")
+        raise Ad2Error(
+            f"--config gpus names {len(gpus)} GPUs, --ports {len(ports)} servers; give one GPU, or one for each"
+        )
     _check_ports(ports)
     if options.binary is None:
         raise Ad2Error("give what to start: --binary PATH/CarlaUE4.sh")
@@ -158,7 +168,7 @@ def server_records(options: CarlaUpOptions) -> list[CarlaServerRecord]:
     try:
         extra = tuple(shlex.split(options.extra))
     except ValueError as exc:
-        raise Ad2Error(f"--extra {options.extra}: not valid shell syntax ({exc})") from None
+        raise Ad2Error(f"--config extra={options.extra}: not valid shell syntax ({exc})") from None
     extra = (*([f"-quality-level={options.quality}"] if options.quality else []), *extra)
     gpu_of = gpus if len(gpus) > 1 else [gpus[0] if gpus else None] * len(ports)
     return [

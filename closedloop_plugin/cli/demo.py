@@ -17,7 +17,7 @@ from closedloop_plugin.learn.trained_agent import DECISION_HZ, MOST_TOKENS, SIZE
 from lmms_eval_ad2.core.errors import Ad2Error, install_command
 
 ROUTES = "101,102,104"  # a parked obstacle, a pedestrian, a turn at lights
-FAST = ("--size", "800x450", "--decision-hz", "10")  # of drivers that need no time to answer
+FAST = ("--size", "800x450", "--config", "decision_hz=10")  # of drivers that need no time to answer
 TASKS = "bench_ad2_world"
 COLLECTED = ("--routes", "22", "--frames", "400", "--seed", "900", "--workers", "2")  # no training uses this seed
 ASKED = ("--limit", "60")  # questions of each task
@@ -42,7 +42,7 @@ def drive(out: Path, evaluate: Callable[..., None]) -> list[str]:
     ]
     if not _lacks("model", MODEL_NEEDED, "models"):
         model = shipped_model()
-        _drive(out, model.name, agent_of(model, MOST_TOKENS), "--size", SIZE, "--decision-hz", DECISION_HZ)
+        _drive(out, model.name, agent_of(model, MOST_TOKENS), "--size", SIZE, "--config", f"decision_hz={DECISION_HZ}")
         home = _collect(out)
         arguments = ("--model_args", f"pretrained={model},device_map=cpu", "--device", "cpu")
         evaluate(out, "llava_hf", TASKS, *arguments, name=model.name, batch=1, home=home)

@@ -34,30 +34,36 @@ class AddressOptions:
     )
     allow_host: str = option(
         "further names, separated by commas, that clients may use for this server (default: its address and names)",
-        default="", metavar="NAMES",
+        default="", metavar="NAMES", expert=True,
     )  # fmt: skip
     api_key_env: str | None = option(
-        "environment variable with the key that clients must send", default=None, metavar="NAME"
+        "environment variable with the key that clients must send", default=None, metavar="NAME", expert=True
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions:
-    batch: int = option("maximum requests per batch (default 8)", default=8, metavar="N", least=1, most=4096)
-    window_ms: float = option(
-        "time to wait for a batch to fill (default 20)", default=20.0, metavar="MS", least=0, most=60_000
+    batch: int = option(
+        "maximum requests per batch (default 8)", default=8, metavar="N", least=1, most=4096, expert=True
     )
-    queue: int = option("maximum waiting requests (default 256)", default=256, metavar="N", least=1, most=65_536)
+    window_ms: float = option(
+        "time to wait for a batch to fill (default 20)", default=20.0, metavar="MS", least=0, most=60_000, expert=True
+    )
+    queue: int = option(
+        "maximum waiting requests (default 256)", default=256, metavar="N", least=1, most=65_536, expert=True
+    )
     max_body_mb: float = option(
-        "maximum size of a request (default 64)", default=64.0, metavar="MB", least=0.001, most=4096
+        "maximum size of a request (default 64)", default=64.0, metavar="MB", least=0.001, most=4096, expert=True
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedDriverOptions(DriverOptions, DecisionOptions):
-    """The driver behind the name ad2-driver. It has no --latency: time passes at the client."""
+    """The driver behind the name ad2-driver. It has no `latency`: time passes at the client."""
 
-    seed: int = option("seed of sampled replies and of the agent random (default 0)", default=0, metavar="S")
+    seed: int = option(
+        "seed of sampled replies and of the agent random (default 0)", default=0, metavar="S", expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +110,7 @@ def run(options: ServeOptions) -> int:
     key = _key(options.api_key_env)
     if not key and not is_loopback(options.host):
         print(
-            f"warning: on {options.host} anyone can use this model; --api-key-env NAME requires a key",
+            f"warning: on {options.host} anyone can use this model; --config api_key_env=NAME requires a key",
             file=sys.stderr,
         )
     api = ChatHttpApi(
@@ -143,7 +149,7 @@ def _check(options: ServeOptions, rules: Profile) -> None:
 def _key(variable: str | None) -> str:
     key = os.environ.get(variable, "").strip() if variable else ""
     if variable and not key:
-        raise Ad2Error(f"the environment variable {variable} (--api-key-env) is not set")
+        raise Ad2Error(f"the environment variable {variable} (--config api_key_env) is not set")
     return key
 
 

@@ -22,7 +22,7 @@ def ready(suite: str) -> bool:
 def hint(suite: str) -> str:
     if suite == "threat":
         return "ad2 threats generate --suite ... --agent ... --fuser rules --out DIR, then AD2_THREATS=DIR"
-    return f"ad2 drive routes add bench2drive220.xml, with {install_command('drive')}"
+    return f"ad2 drive routes bench2drive220.xml, with {install_command('drive')}"
 
 
 TASK_SOURCE = TaskSource("ad2drive:", ready, hint)

@@ -29,7 +29,7 @@ class DecisionRequest:
     truth: GroundTruth | None = None
     road: RoadMap | None = None
     applied: Control | None = None  # control of the step to this tick; None before the first step, or if not known
-    history: tuple[PastDecision, ...] = ()  # the last decisions, at most --history N, the earliest first
+    history: tuple[PastDecision, ...] = ()  # the last decisions, at most --config history=N, the earliest first
 
 
 class Agent(Protocol):

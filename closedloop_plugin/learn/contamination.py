@@ -172,7 +172,7 @@ def of_models(
     found = contamination(cards, (trained_route(route, maps(route)) for route in routes))
     part = found.of(asked)
     if strict and part.leaks:
-        raise Ad2Error(f"--strict-contamination: {part.line()}; nothing was driven")
+        raise Ad2Error(f"--config strict_contamination=true: {part.line()}; nothing was driven")
     return found
 
 

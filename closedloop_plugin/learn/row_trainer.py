@@ -193,7 +193,7 @@ class TrainingWatch(TrainerCallback):
         length = torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
         if not (math.isfinite(length) and math.isfinite(model.shown)):
             about = f"loss {float(model.shown):g}, length of the gradient {float(length):g}"
-            raise TrainingDivergedError(f"step {state.global_step + 1} diverges ({about}); try a lower --rate")
+            raise TrainingDivergedError(f"step {state.global_step + 1} diverges ({about}); try a lower --config rate")
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **more: Any) -> None:
         now, step = time.monotonic(), state.global_step

@@ -201,7 +201,9 @@ def _rows(run: TrainingRun) -> TrainingFile:
     for file in run.files:
         check_row_file(file)
     if run.settings.see and all(group.seen is None for group in rows.groups):
-        raise Ad2Error("the rows do not say what the pictures show ('seen'): export them again, or without --see")
+        raise Ad2Error(
+            "the rows do not say what the pictures show ('seen'): export them again, or without --config see"
+        )
     return rows
 
 

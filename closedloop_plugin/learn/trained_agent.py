@@ -21,7 +21,7 @@ def agent_of(folder: Path, max_new_tokens: int | None = None, device: str = "cpu
 
 def drive_command(folder: Path, device: str = "cpu") -> str:
     """The command that drives with a trained model, with pictures and decisions as in collections by default."""
-    settings = f"--size {SIZE} --decision-hz {DECISION_HZ} --out runs/{folder.name}"
+    settings = f"--size {SIZE} --config decision_hz={DECISION_HZ} --out runs/{folder.name}"
     return f"ad2 drive run --suite embedded220 --agent {shlex.quote(agent_of(folder, device=device))} {settings}"
 
 

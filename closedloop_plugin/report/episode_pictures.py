@@ -141,5 +141,5 @@ def _frames(episode: EpisodeFiles, camera: str | None) -> list[tuple[int, Path]]
         return []
     name = camera or ("front" if "front" in found else min(found))
     if name not in found:
-        raise Ad2Error(f"--camera {name}: no frames of this camera; available: {', '.join(found)}")
+        raise Ad2Error(f"--config camera={name}: no frames of this camera; available: {', '.join(found)}")
     return sorted(found[name])

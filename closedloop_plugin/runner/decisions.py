@@ -59,13 +59,13 @@ def read_latency(text: str | None) -> LatencyModel:
     except ValueError:
         return _from_file(Path(text))
     if not (math.isfinite(seconds) and seconds >= 0):
-        raise Ad2Error(f"--latency {text}: seconds must be 0 or more")
+        raise Ad2Error(f"--config latency={text}: seconds must be 0 or more")
     return LatencyModel(f"latency {seconds:g}", (seconds,))
 
 
 def _from_file(file: Path) -> LatencyModel:
     if not file.is_file():
-        raise Ad2Error(f"--latency {file}: neither 'waits', 'measured', a number of seconds, nor a file")
+        raise Ad2Error(f"--config latency={file}: neither 'waits', 'measured', a number of seconds, nor a file")
     values = []
     for row, line in enumerate(file.read_text("utf-8", errors="replace").splitlines(), 1):
         text = line.partition("#")[0].strip()
@@ -145,7 +145,7 @@ class UnreadReply:
     def command(self, profile: str, policy: str) -> str:
         """The command that reads such a reply as the run does."""
         if self.mode in ("cng", "dcs"):
-            how = f" --interpreter {self.mode}" + (" --policy strict" if policy == "strict" else "")
+            how = f" --interpreter {self.mode}" + (" --config policy=strict" if policy == "strict" else "")
         else:
             how = " --task trajectory" if self.reply and self.reply == self.texts.get("trajectory") else ""
         return f"ad2 drive read{how} --profile {profile} TEXT"

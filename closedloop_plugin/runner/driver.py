@@ -17,6 +17,7 @@ from closedloop_plugin.runner.assemble import DriverSetup
 from closedloop_plugin.runner.options import DriverOptions
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from lmms_eval_ad2.core.errors import Ad2Error
+from lmms_eval_ad2.core.options import options_of
 
 # Options for agents that answer in text; None if not given.
 WORDED = ("interpreter", "interpreter2", "mode", "describer", "situation", "tasks", "fine_grained", "prompts",
@@ -40,12 +41,12 @@ def check_interpreter(options: DriverOptions) -> None:
         raise Ad2Error(f"--mode {options.mode} requires a model as slow system: --interpreter endpoint:... or lmms:...")
     for name in ("describer", "situation"):
         if getattr(options, name) and not slow:
-            raise Ad2Error(f"--{name} requires a model as slow system: give --interpreter too")
+            raise Ad2Error(f"--config {name} requires a model as slow system: give --interpreter too")
 
 
 def _check_hybrid(options: DriverOptions) -> None:
     if (options.mode == "hybrid") != bool(options.interpreter2):
-        raise Ad2Error("--mode hybrid and --interpreter2 require each other")
+        raise Ad2Error("--mode hybrid and --config interpreter2 require each other")
 
 
 def _asks_a_slow_model(options: DriverOptions) -> bool:
@@ -64,7 +65,8 @@ def _without_effect(options: DriverOptions, slow: bool) -> list[str]:
         return []
     if not (options.frames or options.video):
         unused += ["camera"] if slow and options.agent.strip() == SPEAKING else ["camera", "size"]
-    return [f"--{name.replace('_', '-')}" for name in unused if getattr(options, name) is not None]
+    shown = {one.name: one.shown for one in options_of(DriverOptions)}
+    return [shown[name] for name in unused if getattr(options, name) is not None]
 
 
 def driver_of(
@@ -140,7 +142,7 @@ def _view(options: DriverOptions) -> str:
 def _cameras(
     options: DriverOptions, rules: Profile, agent: Agent, interpreter: Interpreter | None = None
 ) -> tuple[Camera, ...]:
-    """The agent's cameras; if it has none, those of --camera for frames, videos and a model as slow system."""
+    """The agent's cameras; if it has none, those of --config camera for frames, videos and a model as slow system."""
     sees = interpreter is not None and interpreter.mode != "rules"
     if agent.cameras or not (options.frames or options.video or sees):
         return agent.cameras

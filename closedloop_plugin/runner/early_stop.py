@@ -164,6 +164,6 @@ class EarlyStop:
             self.store,
             f"{replies} cannot be read: {samples}. {listed} in {file}; `{command}` shows what a text drives.",
             "those in progress were not saved. When the model answers as the prompt asks, the same command resumes; "
-            "--stop-after-unread 0 (under lmms-eval AD2_DRIVE_STOP_AFTER_UNREAD=0) drives on all the same",
+            "--config stop_after_unread=0 (under lmms-eval AD2_DRIVE_STOP_AFTER_UNREAD=0) drives on all the same",
             exit_code=2,  # no part failed: the user has to change the prompt, the interpreter or the model
         )

@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from lmms_eval_ad2.core.options import ExclusiveOptions, fixed, from_values, option
-
-if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +30,9 @@ class ProgramOptions:
     )
     alone: bool = option(
         "programs replace the standard scenarios of their routes (default: they play on top of them)", default=False,
-        identity="alone",
+        identity="alone", expert=True,
     )  # fmt: skip
-    no_traffic: bool = option("no background vehicles and pedestrians", default=False, identity="traffic")
+    no_traffic: bool = option("no background vehicles and pedestrians", default=False, identity="traffic", expert=True)
     routes_ids: str | None = fixed(None)
     limit: int | None = fixed(None)
     shard: str | None = fixed(None)
@@ -56,7 +50,7 @@ class DriverOptions:
     )  # fmt: skip
     interpreter2: str | None = option(
         "with --mode hybrid: slow system for situations with a threat", default=None, metavar="SPEC",
-        identity="interpreter",
+        identity="interpreter", expert=True,
     )  # fmt: skip
     mode: Literal["cng", "dcs", "hybrid", "rules"] | None = option(
         "the slow system's answers: cng generates numbers, dcs chooses from a set (default: cng; rules: rules)",
@@ -64,11 +58,11 @@ class DriverOptions:
     )  # fmt: skip
     describer: str | None = option(
         "scene descriptions for a slow system without images: none, offline, endpoint:... or lmms:...", default=None,
-        metavar="SPEC", identity="interpreter",
+        metavar="SPEC", identity="interpreter", expert=True,
     )  # fmt: skip
     situation: Literal["none", "speed", "full"] | None = option(
         "told to the slow system besides words and image: none, the speed, or full: speed, limit and route "
-        "(default: the profile's; bench2advlm: none)", default=None, identity="interpreter",
+        "(default: the profile's; bench2advlm: none)", default=None, identity="interpreter", expert=True,
     )  # fmt: skip
     profile: str = option(
         "rules and limits: bench2advlm (default), bench2drive, longest6, leaderboard-2.0, leaderboard-2.1",
@@ -76,21 +70,21 @@ class DriverOptions:
     )  # fmt: skip
     tasks: str | None = option(
         "questions to the fast system: action (default), trajectory, reasoning", default=None, metavar="T,T",
-        identity="agent",
+        identity="agent", expert=True,
     )  # fmt: skip
     fine_grained: Literal["off", "prompt", "question"] | None = option(
         "speed suffixes of the action: offered in the prompt, or requested in a second question (default: off)",
-        default=None, identity="agent",
+        default=None, identity="agent", expert=True,
     )  # fmt: skip
     prompts: str | None = option(
-        "file of own driving prompts", default=None, metavar="FILE", identity=("agent", "interpreter")
+        "file of own driving prompts", default=None, metavar="FILE", identity=("agent", "interpreter"), expert=True
     )
     history: int | None = option(
         "earlier decisions that an agent is told: frames, answers and controls (default: those that its prompts need)",
-        default=None, metavar="N", least=0, most=64, identity="agent",
+        default=None, metavar="N", least=0, most=64, identity="agent", expert=True,
     )  # fmt: skip
     camera: Literal["front", "surround"] | None = option(
-        "cameras of the agent: front (default), or all six", default=None, identity=("agent", "cameras")
+        "cameras of the agent: front (default), or all six", default=None, identity=("agent", "cameras"), expert=True
     )
     size: str | None = option(
         "image size of the cameras (default: the profile's)", default=None, metavar="WxH", identity=("agent", "cameras")
@@ -105,11 +99,15 @@ class DecisionOptions:
     """Decision rate, and the treatment of unreadable replies."""
 
     decision_hz: float | None = option(
-        "decisions per second (default: the profile's rate)", default=None, metavar="HZ", identity="decision_hz"
+        "decisions per second (default: the profile's rate)",
+        default=None,
+        metavar="HZ",
+        identity="decision_hz",
+        expert=True,
     )
     policy: Literal["official", "strict"] = option(
         "treatment of unreadable replies: official coasts (default), strict ends the episode", default="official",
-        identity="policy",
+        identity="policy", expert=True,
     )  # fmt: skip
 
 
@@ -122,6 +120,7 @@ class SimulatedDecisionOptions(DecisionOptions):
         default=None,
         metavar="L",
         identity="latency",
+        expert=True,
     )
 
 
@@ -133,17 +132,18 @@ class PoolOptions:
         "number of parallel worlds (default 1; with --servers one each)", default=None, metavar="W", least=1
     )
     retries: int = option(
-        "maximum retries of an episode whose world fails (default 2)", default=2, metavar="N", least=0
+        "maximum retries of an episode whose world fails (default 2)", default=2, metavar="N", least=0, expert=True
     )
     world_timeout: float | None = option(
         "seconds without a message until a world counts as hung (default 180; CARLA 360)",
         default=None,
         metavar="S",
         least=1,
+        expert=True,
     )
     stop_after_unread: int = option(
         "end the run after N replies in a row that cannot be read, over all worlds (default 20; 0: never)", default=20,
-        metavar="N", least=0,
+        metavar="N", least=0, expert=True,
     )  # fmt: skip
 
 
@@ -162,9 +162,9 @@ class WorldOptions:
     )
     server_wait: float | None = option(
         "seconds to wait for an answer of a CARLA server, e.g. while it restarts (default 60)", default=None,
-        metavar="S",
+        metavar="S", expert=True,
     )  # fmt: skip
-    any_version: bool = option("accept a CARLA server of another version", default=False)
+    any_version: bool = option("accept a CARLA server of another version", default=False, expert=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,10 +174,11 @@ class EngineOptions:
     engine: Literal["local", "ray"] = option(
         "where the worlds run: local (default), in processes of this machine; ray, on the nodes of a Ray cluster",
         default="local",
+        expert=True,
     )
     ray_address: str | None = option(
-        "with --engine ray: HOST:PORT of a cluster of which this machine is a node, or auto (default: Ray is started "
-        "on this machine)", default=None, metavar="ADDRESS",
+        "with engine ray: HOST:PORT of a cluster of which this machine is a node, or auto (default: Ray is started "
+        "on this machine)", default=None, metavar="ADDRESS", expert=True,
     )  # fmt: skip
 
 
@@ -200,7 +201,7 @@ class DriveSelectionOptions(ProgramOptions):
     limit: int | None = option("only the first N routes", default=None, metavar="N", least=1)
     skip_unmapped: bool = option(
         "leave out routes that have no map, by name and out of every mean (default: they end the command before the "
-        "drive)", default=False,
+        "drive)", default=False, expert=True,
     )  # fmt: skip
     shard: str | None = option(
         "only shard i of N (1/N to N/N); join shards with ad2 merge", default=None, metavar="i/N"
@@ -210,7 +211,7 @@ class DriveSelectionOptions(ProgramOptions):
     )
     fresh_draws: int | None = option(
         "N other draws of each program of a folder, instead of the one that its check saw survived", default=None,
-        metavar="N", least=1, most=1000, identity="draws",
+        metavar="N", least=1, most=1000, identity="draws", expert=True,
     )  # fmt: skip
     seed: int = option(
         "seed of the run; equal seeds give equal scores (default 0)", default=0, metavar="S", identity="seed"
@@ -228,12 +229,13 @@ class DriveFolderOptions:
         "print episodes, requests, time and tokens to come, and what is wrong; drives nothing, and sends each endpoint "
         "one request", default=False,
     )  # fmt: skip
-    no_probe: bool = option("with --dry-run: send no request", default=False, needs="dry_run")
+    no_probe: bool = option("with --dry-run: send no request", default=False, needs="dry_run", expert=True)
     retry_failed: bool = option("repeat episodes that were not driven, except by fault of their program", default=False)
     strict_contamination: bool = option(
         "refuse to drive routes that a model was trained on, as its ad2_training.json names them (default: they are "
         "counted in the results)",
         default=False,
+        expert=True,
     )
 
 

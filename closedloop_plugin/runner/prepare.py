@@ -98,9 +98,9 @@ def check_options(options: DriveRunOptions) -> None:
         if value and not options.scenario:
             raise Ad2Error(f"--{name} is an option of --scenario FILE.scenic")
     if options.fresh_draws and options.scenario:
-        raise Ad2Error("--fresh-draws is an option of --suite FOLDER; a --scenario is drawn with --seed")
+        raise Ad2Error("--config fresh_draws is an option of --suite FOLDER; a --scenario is drawn with --seed")
     if options.fresh_draws and options.repetitions > 1:
-        raise Ad2Error("--fresh-draws: each draw is driven once; omit --repetitions")
+        raise Ad2Error("--config fresh_draws: each draw is driven once; omit --repetitions")
     shard([], options.shard)
     check_driver(options)
 
@@ -108,8 +108,8 @@ def check_options(options: DriveRunOptions) -> None:
 def check_decision_hz(hz: float | None, rules: Profile) -> None:
     if hz is not None and not 0 < hz <= rules.hz:
         raise Ad2Error(
-            f"--decision-hz {hz:g}: must be above 0 and at most {rules.hz:g}, the simulation's rate under the profile "
-            f"{rules.name}"
+            f"--config decision_hz={hz:g}: must be above 0 and at most {rules.hz:g}, the simulation's rate under the "
+            f"profile {rules.name}"
         )
 
 
@@ -140,7 +140,7 @@ def engine_of(options: EngineOptions, world: FactoryRecipe, workers: int) -> Wor
     """Return the engine; with Ray, connected to its cluster."""
     if options.engine == "local":
         if options.ray_address is not None:
-            raise Ad2Error(f"--ray-address {options.ray_address}: belongs to --engine ray")
+            raise Ad2Error(f"--config ray_address={options.ray_address}: belongs to --config engine=ray")
         return LocalEngine()
     from closedloop_plugin.runner.cluster.world_actors import RayEngine
 

@@ -44,7 +44,7 @@ def suite_subject(options: DriveRunOptions, name: str) -> RouteSelection:
     if options.world == "embedded":
         found = without(found, check_mapped(name, routes, towns, options.skip_unmapped))
         routes = tuple(route for route in routes if route.id not in found.left_out)
-    for given, option in ((options.alone, "--alone"), (options.fresh_draws, "--fresh-draws")):
+    for given, option in ((options.alone, "--config alone"), (options.fresh_draws, "--config fresh_draws")):
         if given and not found.programs:
             raise Ad2Error(f"{option}: {name} has routes of the catalogue, not programs; omit it")
     alone = options.alone or found.alone
@@ -167,7 +167,7 @@ def program_subject(options: ProgramOptions, file: Path) -> RouteSelection:
     )
     if route is None:
         if options.alone:
-            raise Ad2Error("--alone: the program has no route, and so no standard scenario; omit it")
+            raise Ad2Error("--config alone=true: the program has no route, and so no standard scenario; omit it")
         own_map = options.map.absolute() if options.map else None
         return replace(subject, program=file.absolute(), map=own_map)
     named = options.route or ":".join(route_named(file) or ())
@@ -276,7 +276,7 @@ def check_mapped(name: str, routes: Sequence[Route], towns: Mapping[str, Path], 
     if not found or (skip and len(found) < len(routes)):
         return found
     some = f"{len(found)} of {len(routes)} routes have no map: {few(list(found), 5)}. " if len(found) > 1 else ""
-    way = "--skip-unmapped (under lmms-eval AD2_DRIVE_SKIP_UNMAPPED=1)"
+    way = "--config skip_unmapped=true (under lmms-eval AD2_DRIVE_SKIP_UNMAPPED=1)"
     rest = f"; to drive the others: {way}" if len(found) < len(routes) else ""
     raise Ad2Error(f"{name}: {some}{next(iter(found.values()))}{rest}")
 

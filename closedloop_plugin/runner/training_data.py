@@ -27,7 +27,7 @@ NOT_NAMED: Mapping[str, Any] = {"named": False}  # a model without ad2_training.
 def training_of(options: DriveRunOptions, subject: RouteSelection) -> RouteContamination | None:
     """The comparison for all routes of the suite; None if no model of the drive names its training data.
 
-    Raises DataError for a malformed ad2_training.json, and, with --strict-contamination, Ad2Error if a model was
+    Raises DataError for a malformed ad2_training.json, and, with `strict_contamination`, Ad2Error if a model was
     trained on a route that is to be driven.
     """
     models = _models(options)

@@ -78,7 +78,7 @@ def beside(origin: Mapping[str, Any]) -> CeilingComparison | None:
     named = f"ceiling of {task or 'a task that the records do not name'} through {interpreter} (speaking-expert)"
     if ceiling is None:
         where = f"{origin.get('suite')} in the {origin.get('backend')} world under {origin.get('profile')}"
-        missing = f"{named}: {f'not measured for {where}' if task else 'not known; drive with --tasks'}"
+        missing = f"{named}: {f'not measured for {where}' if task else 'not known; drive with --config tasks'}"
         first = f"{_text([('expert', expert)])}; " if expert else ""
         return CeilingComparison(expert, None, first + missing)
     rows = [(named, ceiling), *([("expert", expert)] if expert else [])]

@@ -235,7 +235,9 @@ def sample_intervals(
     for key, record in records.items():
         own, motion = max(record.comfort.get("dt") or 0.0, 0.0), (metric_info or {}).get(key)
         if own and metric_hz and abs(own * metric_hz - 1.0) > 0.01:
-            raise Ad2Error(f"{record.source}: was logged at {1.0 / own:g} Hz, not {metric_hz:g}: leave out --metric-hz")
+            raise Ad2Error(
+                f"{record.source}: was logged at {1.0 / own:g} Hz, not {metric_hz:g}: leave out --config metric_hz"
+            )
         if own:
             found[key] = own
         elif motion is not None:

@@ -77,7 +77,7 @@ def share_of(text: str) -> Fraction:
     except (ValueError, ZeroDivisionError):
         found = Fraction(-1)
     if not 0 <= found <= 1:
-        raise Ad2Error(f"--share {text}: expected a share from 0 to 1, as in 2/3 or 0.6")
+        raise Ad2Error(f"--config share={text}: expected a share from 0 to 1, as in 2/3 or 0.6")
     return found
 
 

@@ -70,7 +70,9 @@ def generate(job: ThreatGenerationConfig, interviewee: Interviewee, fuser: Fuser
 def _check_config(job: ThreatGenerationConfig) -> None:
     """Fail before hours of work: a program contains suite and route in one line, and files are named by the route."""
     if job.reflect and not job.checked:
-        raise Ad2Error("--reflect drives what the check has accepted: omit --no-check, or use --reflect 0")
+        raise Ad2Error(
+            "--config reflect drives what the check has accepted: omit --no-check, or use --config reflect=0"
+        )
     wrong = next((r.id for r in job.routes if not valid_names(job.suite.name, r.id)), None)
     if wrong is not None:
         raise Ad2Error(

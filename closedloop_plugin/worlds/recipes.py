@@ -24,9 +24,12 @@ def world_recipe(
     """`name`: one of WORLDS, or a custom world as MODULE:CALLABLE. `servers`: "host:port,..." of CARLA, one per worker;
     `wait_s`: seconds until one must answer."""
     if name != "carla" and (servers or any_version or wait_s is not None):
-        raise Ad2Error(f"--servers, --server-wait and --any-version belong to --world carla; the world here is {name}")
+        raise Ad2Error(
+            f"--servers, --config server_wait and --config any_version belong to --world carla; the world "
+            f"here is {name}"
+        )
     if wait_s is not None and not 0 < wait_s < math.inf:
-        raise Ad2Error(f"--server-wait {wait_s:g}: a number of seconds, above 0")
+        raise Ad2Error(f"--config server_wait={wait_s:g}: a number of seconds, above 0")
     if ":" in name:
         return FactoryRecipe(name)
     if name not in WORLDS:

@@ -114,7 +114,13 @@ class DeclaredOption:
     @property
     def shown(self) -> str:
         """The option as messages name it."""
-        return f"{FLAG} {self.name}:" if self.spec.expert else self.flag
+        if self.spec.positional:
+            return str(self.spec.metavar or self.name)
+        return f"{FLAG} {self.name}" if self.spec.expert else self.flag
+
+    def given(self, value: Any) -> str:
+        """The option with a value, as messages name it."""
+        return f"{self.shown}{'=' if self.spec.expert else ' '}{value}"
 
     @property
     def required(self) -> bool:
@@ -171,9 +177,9 @@ class DeclaredOption:
         least, most = self.spec.least, self.spec.most
         if value is not None and least is not None and not least <= value <= (value if most is None else most):
             bounds = f"{least} or more" if most is None else f"from {least} to {most}"
-            raise Ad2Error(f"{self.shown} {value}: {bounds}")
+            raise Ad2Error(f"{self.given(value)}: {bounds}")
         if value is not None and least is not None and math.isinf(value):
-            raise Ad2Error(f"{self.shown} {value}: a finite number")
+            raise Ad2Error(f"{self.given(value)}: a finite number")
         return value
 
 

@@ -39,7 +39,7 @@ def test_the_example_has_at_most_thirty_lines() -> None:
 def test_the_example_drives_a_route(policy: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ["drive", "run", "--suite", "demo", "--routes-ids", "101", "--agent", "policy:Policy,checkpoint="]
-    assert main([*words, "--size", "160x90", "--decision-hz", "1", "--out", str(out)]) == 0
+    assert main([*words, "--size", "160x90", "--config", "decision_hz=1", "--out", str(out)]) == 0
     (record,) = [json.loads(line) for line in (out / "episodes.jsonl").read_text("utf-8").splitlines()]
     assert record["end"] != "agent failed" and record["ticks"] > 20, record
     assert record["agent"]["name"] == "my policy" and record["agent"]["checkpoint"] == ""
@@ -78,8 +78,8 @@ def test_an_agent_gets_its_last_decisions_with_history(
     (tmp_path / "looking_back.py").write_text(WITH_HISTORY.format(local=local), "utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "looking_back", raising=False)
-    words = ["drive", "run", "--suite", "demo", "--limit", "1", "--agent", "looking_back:make", "--history", "2"]
-    more = ["--world", FAKE_WORLD, "--size", "64x36", "--decision-hz", "1"]
+    words = ["drive", "run", "--suite", "demo", "--limit", "1", "--agent", "looking_back:make", "--config", "history=2"]
+    more = ["--world", FAKE_WORLD, "--size", "64x36", "--config", "decision_hz=1"]
     more += ["--profile", "bench2drive", "--out", str(tmp_path / "run")]
     assert main([*words, *more]) == 0
     (record,) = [json.loads(line) for line in (tmp_path / "run/episodes.jsonl").read_text("utf-8").splitlines()]
@@ -122,16 +122,16 @@ def test_an_agent_that_speaks_has_the_ceiling_of_its_task(
             "--interpreter",
             "rules",
         ]
-        return main([*words, "--world", FAKE_WORLD, "--decision-hz", "1", *more])
+        return main([*words, "--world", FAKE_WORLD, "--config", "decision_hz=1", *more])
 
     assert drive("action", "--out", str(tmp_path / "spoken")) == 0
     (record,) = [json.loads(line) for line in (tmp_path / "spoken/episodes.jsonl").read_text("utf-8").splitlines()]
     assert record["agent"] == {"name": "speaks", "tasks": ["action"]} and record["end"] != "agent failed", record
     assert "ceiling of action through rules" in capsys.readouterr().out
     assert drive("trajectory", "--out", str(tmp_path / "other")) == 3  # nothing of it can be used
-    said = "the agent answers trajectory, and its tasks are action: give --tasks trajectory"
+    said = "the agent answers trajectory, and its tasks are action: give --config tasks=trajectory"
     assert said in capsys.readouterr().err
-    named = ["--tasks", "trajectory", "--stop-after-unread", "0", "--out", str(tmp_path / "named")]
+    named = ["--config", "tasks=trajectory", "--config", "stop_after_unread=0", "--out", str(tmp_path / "named")]
     assert drive("trajectory", *named) == 0
     assert "ceiling of trajectory through rules" in capsys.readouterr().out
 

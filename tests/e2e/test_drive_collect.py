@@ -17,7 +17,19 @@ from closedloop_plugin.learn.collection import frame_count, frames_files, frames
 from lmms_eval_ad2.storage.training_card import TrainingSet, read_card, write_card
 
 TYPES = "ParkedObstacle,VanillaSignalizedTurnEncounterRedLight"
-COMMAND = (BIN / "ad2", "drive", "collect", "--routes", "2", "--types", TYPES, "--seed", "3", "--out", "drives")
+COMMAND = (
+    BIN / "ad2",
+    "drive",
+    "collect",
+    "--routes",
+    "2",
+    "--config",
+    f"types={TYPES}",
+    "--seed",
+    "3",
+    "--out",
+    "drives",
+)
 WORDS = ("stop", "brake hard", "brake", "slow down", "keep the speed", "accelerate gently", "accelerate")
 
 
@@ -99,7 +111,7 @@ def test_another_command_is_refused_and_nothing_is_lost(collected: tuple[Path, s
 
 def test_wrong_words_drive_in_words(tmp_path: Path) -> None:
     """The car stands where the expert would go on, which its own drives never show."""
-    words = ("--driver", "disturbed-speaker", "--decision-hz", "2", "--out", "words")
+    words = ("--driver", "disturbed-speaker", "--config", "decision_hz=2", "--out", "words")
     run(*COMMAND[:-2], *words, cwd=tmp_path)
     frames = _frames(tmp_path / "words")
     wrong = [frame for frame in frames if frame["disturbed"]]
@@ -111,7 +123,18 @@ def test_wrong_words_drive_in_words(tmp_path: Path) -> None:
 def test_rounds_on_the_roads_of_a_town(tmp_path: Path) -> None:
     """Each route twice, with other scenes; a part of the routes lies in the town, on its own map."""
     town(tmp_path, "ControlLoss", "Street")
-    words = ("--routes", "2", "--types", "ControlLoss", "--seed", "2", "--towns", "Street.xodr", "--rounds", "2")
+    words = (
+        "--routes",
+        "2",
+        "--config",
+        "types=ControlLoss",
+        "--seed",
+        "2",
+        "--towns",
+        "Street.xodr",
+        "--config",
+        "rounds=2",
+    )
     run(BIN / "ad2", "drive", "collect", *words, "--out", "drives", cwd=tmp_path)
     routes = read_routes(tmp_path / "drives" / "routes.xml")
     assert [route.town for route in routes] == ["Street", "Made"]
@@ -123,19 +146,22 @@ def test_rounds_on_the_roads_of_a_town(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--types", "ParkedObstacles"), "no such scenario type: ParkedObstacles"),
+        (("--config", "types=ParkedObstacles"), "no such scenario type: ParkedObstacles"),
         (("--driver", "experts"), "no agent 'experts'"),
         (("--size", "160"), "expected a size like 800x450"),
         (("--towns", "a/Town.xodr", "--towns", "b/Town.xodr"), "two files are called Town"),
-        (("--history", "3"), "--driver disturbed-expert sets the controls itself: --history would have no effect"),
         (
-            ("--driver", "disturbed-speaker", "--history", "3"),
-            "--driver disturbed-speaker asks no model: --history would",
+            ("--config", "history=3"),
+            "--driver disturbed-expert sets the controls itself: --config history would have no effect",
         ),
-        (("--unlike", "card.json"), "--unlike card.json: it names no routes"),
-        (("--expert-share", "0.5"), "is an option of --driver lmms:"),
-        (("--expert-share", "1.5", "--driver", "straight"), "must be at least 0 and below 1"),
-        (("--expert-share", "0.5", "--driver", "straight"), "is no model that answers in words"),
+        (
+            ("--driver", "disturbed-speaker", "--config", "history=3"),
+            "--driver disturbed-speaker asks no model: --config history would",
+        ),
+        (("--config", "unlike=card.json"), "--config unlike=card.json: it names no routes"),
+        (("--config", "expert_share=0.5"), "is an option of --driver lmms:"),
+        (("--config", "expert_share=1.5", "--driver", "straight"), "must be at least 0 and below 1"),
+        (("--config", "expert_share=0.5", "--driver", "straight"), "is no model that answers in words"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:

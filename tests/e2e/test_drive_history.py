@@ -15,7 +15,7 @@ from lmms_eval_ad2.storage.identity import read_run
 from lmms_eval_ad2.testing.fake_endpoint import Body, FakeEndpointServer, serve
 
 WORLD = ("--world", "closedloop_plugin.worlds.testing.fake_world:FakeWorld", "--size", "160x90")
-DOLPHINS = ("--prompts", str(REPO / "configs/advlm/prompts_dolphins.yaml"))
+DOLPHINS = ("--config", f"prompts={REPO / 'configs/advlm/prompts_dolphins.yaml'}")
 LINE = re.compile(r'- ([\d.]+) s ago, at ([\d.]+) m/s: "(.*)" -> throttle ([\d.]+), steer (\S+), brake ([\d.]+)')
 
 
@@ -64,7 +64,7 @@ def test_dolphins_gets_the_last_six_frames_in_order_and_fewer_at_the_start(tmp_p
 
 
 def test_own_decisions_are_listed_and_their_frames_are_sent(tmp_path: Path) -> None:
-    bodies = drive(tmp_path / "run", "--history", "3", "--decision-hz", "2")
+    bodies = drive(tmp_path / "run", "--config", "history=3", "--config", "decision_hz=2")
     present = [pictures(body)[-1] for body in bodies]
     assert LINE.findall(text(bodies[0])) == [] and "moments" not in text(bodies[0])
     for i in range(3, len(bodies)):
@@ -83,18 +83,18 @@ def test_own_decisions_are_listed_and_their_frames_are_sent(tmp_path: Path) -> N
 
 def test_the_requests_do_not_depend_on_workers_and_latency_lists_what_was_in_effect(tmp_path: Path) -> None:
     def asked(out: str, *more: str) -> list[tuple[str, ...]]:
-        bodies = drive(tmp_path / out, "--history", "2", "--decision-hz", "1", *more)
+        bodies = drive(tmp_path / out, "--config", "history=2", "--config", "decision_hz=1", *more)
         return sorted((text(body), *pictures(body)) for body in bodies)
 
     alone = asked("one", "--limit", "2")
     assert alone == asked("two", "--limit", "2", "--workers", "2")
-    late = drive(tmp_path / "late", "--history", "1", "--decision-hz", "1", "--latency", "1")
+    late = drive(tmp_path / "late", "--config", "history=1", "--config", "decision_hz=1", "--config", "latency=1")
     controls = [LINE.findall(text(body))[0][3] for body in late[1:3]]
     assert controls[0] == "0.00" and float(controls[1]) > 0  # the first answer takes effect after the second request
 
 
 def test_a_resumed_run_begins_each_episode_without_a_history(tmp_path: Path) -> None:
-    words = ("--history", "2", "--decision-hz", "1")
+    words = ("--config", "history=2", "--config", "decision_hz=1")
     whole = drive(tmp_path / "whole", *words, "--limit", "2")
     with serve(reply=reply, keep_bodies=True) as server:
         assert run(server, tmp_path / "run", *words) == 0
@@ -107,9 +107,9 @@ def test_a_resumed_run_begins_each_episode_without_a_history(tmp_path: Path) -> 
 
 def test_a_folder_of_another_history_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serve(reply=reply) as server:
-        assert run(server, tmp_path / "run", "--history", "2", "--decision-hz", "1") == 0
+        assert run(server, tmp_path / "run", "--config", "history=2", "--config", "decision_hz=1") == 0
         asked = server.requests
-        for words in ((), ("--history", "1"), DOLPHINS):
-            assert run(server, tmp_path / "run", "--decision-hz", "1", *words) == 2
+        for words in ((), ("--config", "history=1"), DOLPHINS):
+            assert run(server, tmp_path / "run", "--config", "decision_hz=1", *words) == 2
             assert "agent.history" in capsys.readouterr().err
         assert server.requests == asked

@@ -59,15 +59,15 @@ def web_page() -> Iterator[str]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--tasks", "action"), "--agent still sets the controls itself: --tasks would have no effect"),
-        (("--fine-grained", "prompt"), "--fine-grained would have no effect"),
+        (("--config", "tasks=action"), "--agent still sets the controls itself: --config tasks would have no effect"),
+        (("--config", "fine_grained=prompt"), "--config fine_grained would have no effect"),
         (("--mode", "cng"), "--mode would have no effect"),
         (("--size", "64x36"), "--size would have no effect"),
         (("--shard", "3/2"), "--shard 3/2: i must be from 1 to N"),
         (("--routes-ids", " , "), "expected ids separated by commas"),
         (("--agent", "endpoint:m@http://127.0.0.1:9/v1,max_retries=0"), "no endpoint answers at http://127.0.0.1:9/v1"),
         (("--agent", "endpoint:m@http://127.0.0.1:9/v1", "--mode", "dcs"), "--mode dcs requires a model as slow"),
-        (("--agent", "endpoint:m@http://127.0.0.1:9/v1", "--describer", "offline"), "give --interpreter too"),
+        (("--agent", "endpoint:m@http://127.0.0.1:9/v1", "--config", "describer=offline"), "give --interpreter too"),
         (("--agent", "exprt"), "did you mean 'expert'"),
     ],
 )
@@ -141,7 +141,7 @@ def test_an_episode_without_replies_fails_and_the_others_are_driven(
     """Ten failures end the first episode; the others are driven, and the exit code shows the failure."""
     with serve(reply="Keep going straight", failures=["500"] * 10) as server:
         agent = f"endpoint:m@{server.url},max_retries=0"
-        words = ("--size", "64x36", "--decision-hz", 1)
+        words = ("--size", "64x36", "--config", "decision_hz=1")
         assert run_demo(tmp_path / "o", *words, agent=agent, routes="101,102") == 1
         output = capsys.readouterr().err
         assert "failed: route 101 repetition 0: fault of the endpoint: 10 failures in a row" in output
@@ -186,11 +186,15 @@ def test_unread_replies_of_the_slow_system_count_and_zero_never_stops(
 ) -> None:
     with serve(reply="Keep going straight") as server:
         slow = ("--interpreter", f"endpoint:m@{server.url}", "--mode", "dcs", "--size", "64x36")
-        words = ("--decision-hz", 1, *slow)
-        assert run_demo(tmp_path / "o", *words, "--stop-after-unread", 5, agent=f"endpoint:m@{server.url}") == 2
+        words = ("--config", "decision_hz=1", *slow)
+        assert (
+            run_demo(tmp_path / "o", *words, "--config", "stop_after_unread=5", agent=f"endpoint:m@{server.url}") == 2
+        )
         output = one_line(capsys)
         assert "error: 5 replies in a row" in output and "`ad2 drive read --interpreter dcs --profile" in output
-        assert run_demo(tmp_path / "o", *words, "--stop-after-unread", 0, agent=f"endpoint:m@{server.url}") == 0
+        assert (
+            run_demo(tmp_path / "o", *words, "--config", "stop_after_unread=0", agent=f"endpoint:m@{server.url}") == 0
+        )
     counts = json.loads((tmp_path / "o/episodes.jsonl").read_text())["counts"]
     assert counts["unparsed"] == counts["decisions"] > 20
 
@@ -241,4 +245,4 @@ def test_closed_loop_tasks_without_routes_show_a_hint(monkeypatch: pytest.Monkey
     assert TaskFile("ad2drive_demo", "ad2drive:demo", "test", "").ready()
     standard = TaskFile("ad2drive_standard", "ad2drive:embedded220", "test", "")
     assert not standard.ready()
-    assert "ad2 drive routes add" in standard.hint()
+    assert "ad2 drive routes" in standard.hint()

@@ -293,7 +293,7 @@ def test_a_process_that_ends_ends_the_training(rows: Path, tmp_path: Path) -> No
 
 
 def test_an_error_of_a_process_is_one_line(rows: Path, tmp_path: Path) -> None:
-    with pytest.raises(Ad2Error, match=r"^step \d diverges \(loss .*\); try a lower --rate$"):
+    with pytest.raises(Ad2Error, match=r"^step \d diverges \(loss .*\); try a lower --config rate$"):
         train([rows], tmp_path / "model", replace(SETTINGS, rate=1e30), processes=2, say=quiet)
 
 
@@ -380,12 +380,12 @@ def test_commands_name_mistakes(rows: Path, tmp_path: Path, capsys: pytest.Captu
         return capsys.readouterr().err
 
     some = ("--rows", str(rows), "--out", str(tmp_path / "m"))
-    assert "multiples of 32" in fails("learn", "train", *some, "--picture", "160x90")
+    assert "multiples of 32" in fails("learn", "train", *some, "--config", "picture=160x90")
     absent = ("--rows", str(tmp_path / "no.jsonl"), "--out", str(tmp_path / "m"))
     assert "ad2 export swift" in fails("learn", "train", *absent) and not (tmp_path / "m").exists()
-    assert "multiple of 32" in fails("learn", "model", *some, "--hidden", "100")
-    start = fails("learn", "train", *some, "--start", str(tmp_path), "--hidden", "256", "--layers", "2")
-    assert "--hidden --layers would have no effect" in start
+    assert "multiple of 32" in fails("learn", "train", *some, "--steps", "0", "--config", "hidden=100")
+    start = fails("learn", "train", *some, "--start", str(tmp_path), "--config", "hidden=256", "--config", "layers=2")
+    assert "--config hidden --config layers would have no effect" in start
     assert "ad2 drive collect" in fails(
         "export", "swift", "--drives", str(tmp_path), "--out", str(tmp_path / "r.jsonl")
     )

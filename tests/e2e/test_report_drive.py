@@ -256,7 +256,7 @@ def test_the_variant_of_traffic_signs_follows_the_suite_or_the_option(
     routes = ["--routes", str(tmp_path / "renamed.xml")]
     new = [*signs_runs(tmp_path, ("embedded220v4", "bench2drive220v4")), *routes]
     assert traffic_signs(capsys, *new) == traffic_signs(capsys, "compare", *new, "--force") == [100.0, 100.0]
-    by_old_rule = [*new, "--traffic-signs", "v0.0.3"]
+    by_old_rule = [*new, "--config", "traffic_signs=v0.0.3"]
     assert traffic_signs(capsys, *by_old_rule) == traffic_signs(capsys, "compare", *by_old_rule, "--force") == [50, 50]
     assert main(["drive", "score", new[0], *routes, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["traffic_signs"] == "v0.0.4"
@@ -268,8 +268,8 @@ def test_two_variants_are_named_in_a_table_and_not_compared(tmp_path: Path, caps
     assert main(["report", *mixed]) == 0
     assert "variant v0.0.4 for 0; v0.0.3 for 1" in " ".join(capsys.readouterr().out.split())
     assert main(["report", "compare", *mixed, "--force"]) == 2
-    assert "v0.0.4 for 0 and v0.0.3 for 1: choose one for both with --traffic-signs" in capsys.readouterr().err
-    assert main(["report", "compare", *mixed, "--force", "--traffic-signs", "v0.0.4"]) == 0
+    assert "v0.0.4 for 0 and v0.0.3 for 1: choose one for both with --config traffic_signs" in capsys.readouterr().err
+    assert main(["report", "compare", *mixed, "--force", "--config", "traffic_signs=v0.0.4"]) == 0
 
 
 def test_an_episode_that_was_not_driven_is_in_no_figure_of_a_comparison(

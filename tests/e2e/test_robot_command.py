@@ -157,9 +157,9 @@ def test_a_broken_robot_file_does_not_prevent_a_stop(robot: RobotConfig) -> None
 
 
 def test_a_check_finds_what_is_missing_and_moves_nothing(robot: RobotConfig, tmp_path: Path) -> None:
-    folder, words = Path(robot.link.folder), ("check", str(robot.file), "--seconds", "1")
+    folder, words = Path(robot.link.folder), ("deploy", str(robot.file), "--check", "--config", "seconds=1")
     assert "not deployed yet? ad2 robot deploy" in ad2(robot, *words, code=2)
-    assert f"ad2 robot check {robot.file} host" in ad2(robot, "deploy", str(robot.file), "host")
+    assert f"ad2 robot deploy {robot.file} host --check" in ad2(robot, "deploy", str(robot.file), "host")
     (tmp_path / "setup.bash").write_text("export AD2_TEST_ROS=1; echo sourced")
     with robot.file.open("a") as file:
         file.write(f"  setup: {tmp_path}/setup.bash\n")
@@ -195,8 +195,8 @@ def test_a_dry_run_prints_everything_but_the_token_and_creates_nothing(robot: Ro
     [
         (["deploy", "sandbox"], "name the vehicle"),
         (["deploy", "sandbx", "--dry-run"], "did you mean 'sandbox'"),
-        (["check", "limo-mecanum"], "no link.host"),
-        (["check", "sandbox", "h", "--seconds", "0"], "--seconds 0: expected 0.5 to 60"),
+        (["deploy", "limo-mecanum", "--check"], "no link.host"),
+        (["deploy", "sandbox", "h", "--check", "--config", "seconds=0"], "seconds=0: expected 0.5 to 60"),
         (["plan", "--robot", "sandbox", "--agent", "straight"], "ad2 robot deploy creates it"),
         (["plan", "--robot", "sandbox", "--agent", "straight", "--frames"], "--out DIR"),
         (["plan", "--robot", "sandbox", "--agent", "straight", "--mode", "dcs"], "would have no effect"),
@@ -211,7 +211,7 @@ def test_invalid_arguments_are_reported_in_one_line(words: list[str], message: s
 
 def test_a_privileged_agent_and_a_second_planner_are_refused(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "host")
-    words = ("plan", "--robot", str(robot.file), "--no-tunnel", "--agent")
+    words = ("plan", "--robot", str(robot.file), "--config", "no_tunnel=true", "--agent")
     assert "privileged" in ad2(robot, *words, "expert", code=2)
-    with planner(robot, "--no-tunnel"):
+    with planner(robot, "--config", "no_tunnel=true"):
         assert "is running already" in ad2(robot, *words, "straight", code=2)

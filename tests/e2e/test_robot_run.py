@@ -96,7 +96,7 @@ def test_a_killed_course_resumes(tmp_path: Path) -> None:
     ("words", "output"),
     (
         (("--agent", "track-expert", "--segments", "12"), "no such segment"),
-        (("--agent", "track-expert", "--course", "nordschleife"), "no such course"),
+        (("--agent", "track-expert", "--config", "course=nordschleife"), "no such course"),
         (("--agent", "track-expert", "--runs", "0"), "1 or more"),
         (("--agent", "track-expert", "--robot", "limoo"), "limo"),
         (("--agent", "expert"), "track-expert"),
@@ -114,5 +114,5 @@ def test_invalid_arguments_are_reported_and_leave_no_folder(
 
 
 def test_the_table_as_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(*COURSE, "6", "--markdown", "--out", str(tmp_path / "out")) == 0
+    assert run(*COURSE, "6", "--config", "markdown=true", "--out", str(tmp_path / "out")) == 0
     assert "| completed" in capsys.readouterr().out

@@ -107,7 +107,10 @@ def test_a_served_driver_keeps_the_frames_that_its_prompts_need() -> None:
     ticks = [*range(8), 0, 1]
     with (
         fake_endpoint(reply="Slow down.", keep_bodies=True) as endpoint,
-        serving("--model", f"endpoint:far@{endpoint.url}", "--prompts", prompts, "--size", "80x45") as (_, url),
+        serving("--model", f"endpoint:far@{endpoint.url}", "--config", f"prompts={prompts}", "--size", "80x45") as (
+            _,
+            url,
+        ),
     ):
         for i, tick in enumerate(ticks):
             asked = json.dumps({**DRIVE_REQUEST, "tick": tick, "cameras": ["front"]})
@@ -128,16 +131,17 @@ def test_a_served_driver_keeps_the_frames_that_its_prompts_need() -> None:
     [(["--model", "expert"], "privileged"), (["--model", "steer-only"], "privileged"),
      (["--model", "nonsense"], "known: expert, late, still"),
      (["--model", "straight", "--mode", "dcs"], "--model straight"),
-     (["--model", "straight", "--camera", "front"], "no effect"),
-     (["--model", "lmms:x", "--mode", "hybrid"], "--interpreter2"),
-     (["--model", "endpoint:m@http://127.0.0.1:9/v1", "--prompts", "none.yaml"], "none.yaml"),
-     (["--model", "straight", "--profile", "x"], "no profile"), (["--model", "straight", "--batch", "0"], "--batch 0"),
-     (["--model", "straight", "--decision-hz", "50"], "--decision-hz 50"),
-     (["--model", "straight", "--window-ms", "-1"], "--window-ms"),
+     (["--model", "straight", "--config", "camera=front"], "no effect"),
+     (["--model", "lmms:x", "--mode", "hybrid"], "--config interpreter2"),
+     (["--model", "endpoint:m@http://127.0.0.1:9/v1", "--config", "prompts=none.yaml"], "none.yaml"),
+     (["--model", "straight", "--profile", "x"], "no profile"),
+     (["--model", "straight", "--config", "batch=0"], "--config batch=0"),
+     (["--model", "straight", "--config", "decision_hz=50"], "--config decision_hz=50"),
+     (["--model", "straight", "--config", "window_ms=-1"], "window_ms=-1"),
      (["--model", "straight", "--port", "70000"], "--port"),
      (["--model", "straight", "--host", "no.such.host.invalid"], "--host no.such.host.invalid"),
-     (["--model", "straight", "--api-key-env", "AD2_NO_SUCH_KEY"], "AD2_NO_SUCH_KEY"),
-     (["--model", "straight", "--max-body-mb", "nan"], "--max-body-mb")],
+     (["--model", "straight", "--config", "api_key_env=AD2_NO_SUCH_KEY"], "AD2_NO_SUCH_KEY"),
+     (["--model", "straight", "--config", "max_body_mb=nan"], "max_body_mb=nan")],
 )  # fmt: skip
 def test_invalid_arguments_are_reported_in_one_line(
     words: list[str], named: str, capfd: pytest.CaptureFixture[str]
@@ -163,7 +167,7 @@ def test_a_public_address_without_a_key_causes_a_warning(
     words = ["serve", "--model", "nonsense", "--port", "0", "--host", "0.0.0.0"]
     assert main(words) == 2
     assert "warning: on 0.0.0.0 anyone" in capfd.readouterr().err
-    assert main([*words, "--api-key-env", "AD2_KEY"]) == 2
+    assert main([*words, "--config", "api_key_env=AD2_KEY"]) == 2
     assert "warning" not in capfd.readouterr().err
 
 
@@ -214,7 +218,7 @@ def test_request_bodies_need_bounded_memory() -> None:
 
 
 def test_only_the_names_of_this_server_are_accepted() -> None:
-    with serving("--model", "straight", "--allow-host", "gpu7,other") as (_, url):
+    with serving("--model", "straight", "--config", "allow_host=gpu7,other") as (_, url):
         hosts = ("gpu7", "localhost:80", "evil.example", "gpu7.evil")
         codes = {host: exchange(url, b"{}", Host=host) for host in hosts}
     assert codes["gpu7"][0] == codes["localhost:80"][0] == 400

@@ -48,7 +48,7 @@ def test_it_drives_in_words_that_are_read(tmp_path: Path, capsys: pytest.Capture
     assert main(["learn", "shipped", "--agent"]) == 0
     agent = capsys.readouterr().out.strip()
     assert agent == agent_of(shipped_model(), MOST_TOKENS)
-    world = ("--suite", "demo", "--routes-ids", "102", "--size", SIZE, "--decision-hz", DECISION_HZ)
+    world = ("--suite", "demo", "--routes-ids", "102", "--size", SIZE, "--config", f"decision_hz={DECISION_HZ}")
     assert main(["drive", "run", *world, "--agent", agent, "--out", str(tmp_path / "run")]) == 0
     (line,) = (tmp_path / "run" / "episodes.jsonl").read_text("utf-8").splitlines()
     counts = json.loads(line)["counts"]
@@ -59,7 +59,10 @@ def test_it_sees(tmp_path: Path) -> None:
     """Its loss on frames of new routes is well below that of the same weights with black pictures."""
     drives, rows = tmp_path / "drives", tmp_path / "rows.jsonl"
     types = "ParkedObstacle,VanillaSignalizedTurnEncounterRedLight"
-    assert main(["drive", "collect", "--routes", "2", "--types", types, "--seed", "77", "--out", str(drives)]) == 0
+    assert (
+        main(["drive", "collect", "--routes", "2", "--config", f"types={types}", "--seed", "77", "--out", str(drives)])
+        == 0
+    )
     assert main(["drive", "label", str(drives)]) == 0
     asked = ["--questions", "3", "--reasons", "--repeat", "1"]
     assert main(["export", "swift", "--drives", str(drives), "--out", str(rows), *asked]) == 0

@@ -30,7 +30,7 @@ def write(folder: Path, **texts: str) -> Path:
 
 def check(*words: object) -> int:
     return main(
-        ["threats", "check", "--others", "0", *map(str, words), "--world", "support.threats.acting:ActingWorld"]
+        ["threats", "check", "--config", "others=0", *map(str, words), "--world", "support.threats.acting:ActingWorld"]
     )
 
 
@@ -38,7 +38,7 @@ def test_checking_a_folder_prints_a_table_with_reasons_and_counts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write(tmp_path / "mine", fine=FINE, hit=HIT, wrong=WRONG, lost="ego = new Car\n")
-    assert check(folder, "--tries", 1) == 1
+    assert check(folder, "--config", "tries=1") == 1
     out = capsys.readouterr().out
     rows = {line.split()[0]: line.split() for line in out.splitlines() if re.match(r"(fine|hit|wrong|lost) ", line)}
     assert rows["fine"] == ["fine", "-", "yes", "yes", "yes", "-", "1/1", "-", "passes"]
@@ -62,7 +62,7 @@ def test_a_generated_folder_is_checked_with_its_own_seed_and_updated(
     folder = write(tmp_path / "set", fine=FINE, hit=HIT)
     index = {"name": "t", "asked": {"seed": 7, "profile": "bench2drive"}, "left_out": {"fine": "once unfair"}}
     (folder / INDEX).write_text(json.dumps(index))
-    assert check(folder, "--tries", 1, "--json") == 1
+    assert check(folder, "--config", "tries=1", "--json") == 1
     printed = json.loads(capsys.readouterr().out)
     assert {n: v["passed"] for n, v in printed.items()} == {"fine": True, "hit": False}
     assert set(json.loads((folder / INDEX).read_text())["left_out"]) == {"hit"}
@@ -73,8 +73,8 @@ def test_checking_single_programs_writes_nothing_next_to_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write(tmp_path / "mine", fine=FINE, wrong=WRONG)
-    assert check(folder / "fine.scenic", "--tries", 1) == 0
-    assert check(folder / "wrong.scenic", folder / "fine.scenic", "--tries", 1) == 1
+    assert check(folder / "fine.scenic", "--config", "tries=1") == 0
+    assert check(folder / "wrong.scenic", folder / "fine.scenic", "--config", "tries=1") == 1
     out = capsys.readouterr().out
     assert "1 of 2 pass" in out
     assert sorted(f.name for f in folder.iterdir()) == ["fine.scenic", "wrong.scenic"]
@@ -87,12 +87,12 @@ def test_route_and_map_options_apply_to_a_program_without_a_route(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write(tmp_path / "mine", fine=FINE, free="# acts 1.0\n")
-    assert check(folder / "free.scenic", "--tries", 1, "--route", "demo:101", "--out", tmp_path / "a") == 0
+    assert check(folder / "free.scenic", "--config", "tries=1", "--route", "demo:101", "--out", tmp_path / "a") == 0
     track = json.loads((tmp_path / "a/tracks/free_rep0.json").read_text())
     assert track["road"]["town"] == "Demo101"
     town = tmp_path / "Town.xodr"
     town.write_text("<OpenDRIVE/>")
-    assert check(folder / "free.scenic", "--tries", 1, "--map", town, "--out", tmp_path / "b") == 0
+    assert check(folder / "free.scenic", "--config", "tries=1", "--map", town, "--out", tmp_path / "b") == 0
     capsys.readouterr()
     assert check(folder / "fine.scenic", "--map", town) == 2
     assert "fine.scenic names its route, which has its own map" in capsys.readouterr().err
@@ -105,8 +105,8 @@ def test_route_and_map_options_apply_to_a_program_without_a_route(
         (["mine", "mine/fine.scenic"], r"expected one folder, or several programs"),
         (["mine", "--route", "demo:101"], r"--route and --map are for single programs"),
         (["mine/fine.scenic", "--route", "demo:101", "--map", "mine/fine.scenic"], r"omit --map"),
-        (["mine", "--tries", "0"], r"--tries 0: 1 or more"),
-        (["mine", "--share", "2"], r"--share 2: expected a share from 0 to 1"),
+        (["mine", "--config", "tries=0"], r"--config tries=0: 1 or more"),
+        (["mine", "--config", "share=2"], r"--config share=2: expected a share from 0 to 1"),
         (["mine", "--agent", "endpoint:x@http://h/v1"], r"a judge drives by itself; known: expert"),
         (["empty"], r"empty: no scenario programs there"),
         (["mine/fine.scenic", "other/fine.scenic"], r"another program has the same name"),

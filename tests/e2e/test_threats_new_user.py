@@ -44,7 +44,8 @@ def generate(url: str, out: Path, *more: str, retries: int = 0) -> int:
     model = f"endpoint:m@{url},max_retries={retries},backoff=0.001"
     return main([
         "threats", "generate", "--suite", "demo", "--routes-ids", "101,102", "--agent", model, "--fuser", model,
-        "--size", "160x90", "--decision-hz", "0.2", "--moments", "1", "--no-check", "--out", str(out), *more,
+        "--size", "160x90", "--config", "decision_hz=0.2", "--config", "moments=1", "--no-check",
+        "--out", str(out), *more,
     ])  # fmt: skip
 
 
@@ -96,7 +97,7 @@ def test_replies_that_are_no_specs_are_refused_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each start gets another nonsense, and again as its repair, after the drive and interview of the first start."""
-    words = ("--routes-ids", "101", "--attempts", "1", "--repairs", "1")
+    words = ("--routes-ids", "101", "--config", "attempts=1", "--config", "repairs=1")
     interviews, replied = set(), ""
     with serve(reply=replies(lambda n: replied)) as server:
         for replied in NONSENSE:
@@ -130,9 +131,9 @@ def test_an_invalid_reply_is_repaired(tmp_path: Path) -> None:
     [
         (["--agent", "nobody", "--fuser", "rules"], "no agent 'nobody'"),
         (["--agent", "still", "--fuser", "expert"], "a driver cannot fuse answers"),
-        (["--agent", "still", "--fuser", "rules", "--frames", "0"], "--frames 0: from 1 to 16"),
+        (["--agent", "still", "--fuser", "rules", "--config", "moment_frames=0"], "moment_frames=0: from 1 to 16"),
         (["--agent", "still", "--fuser", "rules", "--routes-ids", "7"], "no such route: 7"),
-        (["--agent", "still", "--fuser", "rules", "--prompts", "nowhere.yaml"], "nowhere.yaml"),
+        (["--agent", "still", "--fuser", "rules", "--config", "questions=nowhere.yaml"], "nowhere.yaml"),
     ],
 )
 def test_a_mistake_is_reported_in_one_line(

@@ -47,7 +47,7 @@ def test_a_program_of_a_threat_folder_is_searched(
     monkeypatch.chdir(folder)
     words = (
         "threats", "search", "threats:7", "--agent", "steer-only", "--sampler", "halton", "--budget", "4",
-        "--set", "pace=1.75", "--profile", "bench2drive", "--no-traffic", "--out", "out",
+        "--set", "pace=1.75", "--profile", "bench2drive", "--config", "no_traffic=true", "--out", "out",
     )  # fmt: skip
     assert main(list(words)) == 0
     output = capsys.readouterr().out

@@ -28,8 +28,9 @@ def carla(tmp_path: Path) -> Iterator[Path]:
 
 def test_up_status_down(carla: Path, tmp_path: Path, own_home: Path) -> None:
     port, other = sorted(free_ports(2))
-    done = run(AD2, "carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", f"{port},{other}", "--gpus", "0,1",
-               "--quality", "Low", "--extra=-fps=20", cwd=tmp_path)  # fmt: skip
+    done = run(AD2, "carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", f"{port},{other}",
+               "--config", "gpus=0,1",
+               "--config", "quality=Low", "--config=extra=-fps=20", cwd=tmp_path)  # fmt: skip
     assert done.stdout.rstrip().endswith(f"--servers localhost:{port},localhost:{other}")
     row = next(line for line in done.stdout.splitlines() if line.startswith(f"localhost:{other} "))
     log = own_home / "carla" / platform.node() / f"{other}.log"
@@ -61,7 +62,7 @@ def test_a_server_of_another_release_is_exit_code_1_with_advice(carla: Path, tmp
 def test_a_server_that_does_not_answer_is_exit_code_1_with_its_log(carla: Path, tmp_path: Path) -> None:
     (carla / "wait").touch()
     (port,) = free_ports()
-    words = ("carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", str(port), "--wait", "0.1")
+    words = ("carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", str(port), "--config", "wait=0.1")
     done = run(AD2, *words, cwd=tmp_path, code=1)
     assert f"localhost:{port}: starting, no answer within 0.1 s; its log ends:" in done.stdout
     assert "-RenderOffScreen" in done.stdout and "--servers" not in done.stdout
@@ -103,11 +104,11 @@ def test_up_in_the_foreground_reports_events_and_ends_its_servers(
         (("--binary", "nowhere.sh"), "no such file"),
         (("--binary", "carla/CarlaUE4.sh", "--ports", "2000,2002"), "overlap"),
         (("--binary", "carla/CarlaUE4.sh", "--ports", "x"), "--ports x: expected numbers"),
-        (("--binary", "carla/CarlaUE4.sh", "--gpus", "0,-1"), "--gpus 0,-1: expected numbers"),
+        (("--binary", "carla/CarlaUE4.sh", "--config", "gpus=0,-1"), "--config gpus=0,-1: expected numbers"),
         (("--binary", "carla/CarlaUE4.sh", "--ports", ""), "names no port"),
-        (("--binary", "carla/CarlaUE4.sh", "--extra", "'"), "not valid shell syntax"),
-        (("--binary", "carla/CarlaUE4.sh", "--wait", "0"), "seconds above 0"),
-        (("--binary", "carla/CarlaUE4.sh", "--hang", "nan"), "seconds above 0"),
+        (("--binary", "carla/CarlaUE4.sh", "--config", "extra='"), "not valid shell syntax"),
+        (("--binary", "carla/CarlaUE4.sh", "--config", "wait=0"), "seconds above 0"),
+        (("--binary", "carla/CarlaUE4.sh", "--config", "hang=nan"), "seconds above 0"),
     ],
 )
 def test_a_mistake_is_reported_in_one_line_and_nothing_starts(

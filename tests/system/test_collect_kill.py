@@ -12,7 +12,8 @@ from support.running import BIN, PATIENCE_S, environment, kill_on_error, run
 
 # Two routes, and as many more as the frames of these two leave to be collected.
 COMMAND = (
-    "drive", "collect", "--routes", "9", "--frames", "150", "--types", "ControlLoss,ParkedObstacle", "--seed", "5",
+    "drive", "collect", "--routes", "9", "--frames", "150",
+    "--config", "types=ControlLoss,ParkedObstacle", "--seed", "5",
     "--out",
 )  # fmt: skip
 

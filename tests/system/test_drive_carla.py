@@ -97,7 +97,7 @@ def test_unreachable_servers_are_one_error_and_recorded_episodes_are_kept(
     finished_run: FinishedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, dead = shutil.copytree(finished_run.out, tmp_path / "out"), (1, 11)
-    assert drive(out, dead, "--routes-ids", "101,103,106", "--server-wait", "0.5") == 3
+    assert drive(out, dead, "--routes-ids", "101,103,106", "--config", "server_wait=0.5") == 3
     (error,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     for port in dead:
         assert f"127.0.0.1:{port} is given up: the world does not start (2 tries)" in error
@@ -117,8 +117,8 @@ def test_another_version_is_refused_unless_any_version_is_given(
     assert drive(tmp_path / "out", (old,), *words) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"error: 127.0.0.1:{old}: the CARLA server is 0.9.15, the client package here 0.9.16")
-    assert "ad2 carla up" in error and "--any-version" in error
-    assert drive(tmp_path / "out", (old,), *words, "--any-version") == 0
+    assert "ad2 carla up" in error and "--config any_version=true" in error
+    assert drive(tmp_path / "out", (old,), *words, "--config", "any_version=true") == 0
     (record,) = records(tmp_path / "out")
     assert record["world"]["version"].startswith("CARLA 0.9.15, client 0.9.16 (scenic ")
     assert (record["town"], record["map"]["source"], record["end"]) == ("mine", "town", "completed")
@@ -140,9 +140,12 @@ def test_a_town_missing_on_the_server_is_reported_in_one_line_with_the_available
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--servers", "h:2000", "--world", "embedded"], "--servers, --server-wait and --any-version belong to --wor"),
-        (["--server-wait", "9", "--world", "embedded"], "belong to --world carla; the world here is embedded"),
-        (["--any-version", "--world", "embedded"], "belong to --world carla"),
+        (
+            ["--servers", "h:2000", "--world", "embedded"],
+            "--servers, --config server_wait and --config any_version belong to --wor",
+        ),
+        (["--config", "server_wait=9", "--world", "embedded"], "belong to --world carla; the world here is embedded"),
+        (["--config", "any_version=true", "--world", "embedded"], "belong to --world carla"),
         (["--servers", "h:2000,h:2002"], "--servers h:2000,h:2002: ports 2000 and 2002 are too close"),
         (
             ["--servers", "h:2000,h:2010", "--workers", "3"],
@@ -151,8 +154,8 @@ def test_a_town_missing_on_the_server_is_reported_in_one_line_with_the_available
         (["--servers", "h"], "--servers h: expected host:port, such as localhost:2000"),
         (["--servers", "h:99999"], "--servers h:99999: expected host:port"),
         (["--servers", ","], "--servers ',': expected host:port with commas between"),
-        (["--server-wait", "0"], "--server-wait 0: a number of seconds, above 0"),
-        (["--server-wait", "nan"], "--server-wait nan: a number of seconds"),
+        (["--config", "server_wait=0"], "--config server_wait=0: a number of seconds, above 0"),
+        (["--config", "server_wait=nan"], "--config server_wait=nan: a number of seconds"),
         (["--suite", "embedded220"], "with --world carla use --suite bench2drive220"),
         (["--world", "carlo"], "world carlo: known: embedded, carla, or a custom one as MODULE:CALLABLE"),
     ],

@@ -28,7 +28,7 @@ from support.carla.fleet import (
 from support.closedloop.time_limits import speed_up_clock
 from support.tiers import seeds
 
-SHORT = ("--routes-ids", "102,101", "--no-traffic")
+SHORT = ("--routes-ids", "102,101", "--config", "no_traffic=true")
 Recorder = Callable[[str, object], None]  # of the fixture record_property
 
 
@@ -61,7 +61,7 @@ def test_an_episode_whose_server_dies_is_driven_on_another(
     servers: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str], record_property: Recorder, seed: int
 ) -> None:
     bad, good = servers.start("--die-after", str(random_tick(seed))), servers.start()
-    assert drive(tmp_path / "out", (bad, good), *SHORT, "--server-wait", 5) == 0
+    assert drive(tmp_path / "out", (bad, good), *SHORT, "--config", "server_wait=5") == 0
     assert_complete(tmp_path / "out", retries=1)
     assert servers.processes[bad].wait() == 3
     assert is_idle(good)
@@ -89,7 +89,9 @@ def test_an_episode_whose_server_hangs_is_driven_on_another(
     bad, good = servers.start("--hang-after", str(random_tick(seed))), servers.start()
     lines = tmp_path / "out/episodes.jsonl"
     speed_up_clock(monkeypatch, lambda: lines.exists() and lines.read_bytes().count(b"\n") == 1 and is_silent(bad))
-    assert drive(tmp_path / "out", (bad, good), *SHORT, "--world-timeout", 500, "--server-wait", 5) == 0
+    assert (
+        drive(tmp_path / "out", (bad, good), *SHORT, "--config", "world_timeout=500", "--config", "server_wait=5") == 0
+    )
     assert_complete(tmp_path / "out", retries=1)
     assert f"127.0.0.1:{bad}: hung: no sign of life for 500 s" in capsys.readouterr().out
     assert is_idle(good)
@@ -111,7 +113,7 @@ def test_a_missing_server_is_reported_and_the_other_drives_all_episodes(
     servers: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     good, dead = servers.start(), 1
-    assert drive(tmp_path / "out", (dead, good), *SHORT, "--server-wait", 5) == 0
+    assert drive(tmp_path / "out", (dead, good), *SHORT, "--config", "server_wait=5") == 0
     assert_complete(tmp_path / "out", retries=0)
     # Two episodes may end sooner than the wait for the server: then its absence is reported at the end of the run.
     reasons = ("no CARLA server answers (ad2 carla up)", "not ready when the last episode ended")

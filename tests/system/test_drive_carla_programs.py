@@ -42,7 +42,7 @@ def test_threats_generated_in_the_embedded_world_are_driven_and_checked_in_carla
     assert {r["world"]["standard"] for r in found} == {"kept"}
     assert len(read_file(tmp_path / "out" / "results.json")[0]) == 2
     capsys.readouterr()
-    words = ["--world", "carla", "--servers", at(*ports), "--workers", "2", "--others", "1", "--json"]
+    words = ["--world", "carla", "--servers", at(*ports), "--workers", "2", "--config", "others=1", "--json"]
     assert main(["threats", "check", str(folder), *words]) == 0
     verdicts = json.loads(capsys.readouterr().out)
     assert {name: (v["compiles"], v["runs"], v["acts"], v["passed"]) for name, v in verdicts.items()} == {

@@ -162,7 +162,8 @@ def commands(folder: Path, server: FakeEndpointServer) -> Mapping[str, Interrupt
         "rounds": InterruptedCommand(
             MAIN,
             lambda out: ["threats", "generate", "--suite", "demo", "--routes-ids", "102,104", "--agent", "steer-only",
-                         "--fuser", "rules", "--reflect", "2", "--others", "1", "--share", "0", "--workers", "1",
+                         "--fuser", "rules", "--config", "reflect=2", "--config", "others=1", "--config", "share=0",
+                         "--workers", "1",
                          "--size", "160x90", "--out", str(out / "out")],
             generated,
         ),

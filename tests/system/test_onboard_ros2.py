@@ -189,7 +189,7 @@ def test_a_vehicle_is_deployed_and_checked_over_ssh(tmp_path: Path, env: dict[st
             more.write("topics: {camera: /camera, camera_type: compressed, status: /battery,")
             more.write(" status_type: sensor_msgs/BatteryState}\n")
         run(BIN / "ad2", "robot", "deploy", str(file), "host", cwd=tmp_path)
-        done = run(BIN / "ad2", "robot", "check", str(file), "--seconds", "3", cwd=tmp_path, code=1)
+        done = run(BIN / "ad2", "robot", "deploy", str(file), "--check", cwd=tmp_path, code=1)
     assert "ok   base: subscribes to /cmd_vel" in done.stdout and "ok   odometry: /odom" in done.stdout
     assert "ok   camera: /camera: 16 x 8" in done.stdout and "ok   status: /battery" in done.stdout
     assert [line for line in done.stdout.splitlines() if "FAIL" in line] == [

@@ -1,4 +1,4 @@
-"""`--engine ray` on clusters of several nodes on this machine: lost nodes, lost commands, replicas, wrong tokens."""
+"""Engine ray on clusters of several nodes on this machine: lost nodes, lost commands, replicas, wrong tokens."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_another_token_is_refused_in_one_line(tmp_path: Path, cluster: RayCluste
     process = start("run", cluster, tmp_path / "run", RAY_AUTH_TOKEN="0" * 64)
     out, err = process.communicate(timeout=600)
     assert (process.returncode, out) == (1, "")
-    assert re.fullmatch(r"error: --ray-address \S+: the cluster refuses this machine's token; [^\n]*\n", err)
+    assert re.fullmatch(r"error: --config ray_address \S+: the cluster refuses this machine's token; [^\n]*\n", err)
 
 
 def test_ray_of_this_machine_listens_on_loopback_addresses_only(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_the_command_starts_ray_on_this_machine(tmp_path: Path) -> None:
     """Real worlds: each record is that of the local engine, bit by bit; the folder may be resumed by either engine."""
     words = (BIN / "ad2", "drive", "run", "--suite", "demo", "--agent", "expert", "--routes-ids", "101,104")
     run(*words, "--out", "local", cwd=tmp_path)
-    run(*words, "--limit", "1", "--out", "ray", "--engine", "ray", "--video", cwd=tmp_path, cold=True)
+    run(*words, "--limit", "1", "--out", "ray", "--config", "engine=ray", "--video", cwd=tmp_path, cold=True)
     text = run(*words, "--out", "ray", cwd=tmp_path).stdout
     assert "Driving Score" in text
     first, second = (comparable(read_records(tmp_path / name)) for name in ("local", "ray"))

@@ -27,7 +27,9 @@ def test_the_expert_succeeds_on_every_scenario_of_a_generated_suite(
     monkeypatch.setenv("TQDM_DISABLE", "1")
     threats = tmp_path / "threats"
     made = ["--suite", "demo", "--routes-ids", "102,104", "--agent", "steer-only", "--fuser", "rules"]
-    assert main(["threats", "generate", *made, "--others", "1", "--share", "0", "--out", str(threats)]) == 0
+    assert (
+        main(["threats", "generate", *made, "--config", "others=1", "--config", "share=0", "--out", str(threats)]) == 0
+    )
     run = ["drive", "run", "--suite", str(threats), "--seed", "9", "--out"]
     assert main([*run, str(tmp_path / "expert"), "--agent", "expert"]) == 0
     assert "played: the draw that the check saw survived, in 2 of 2 scenarios" in capsys.readouterr().out

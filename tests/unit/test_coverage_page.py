@@ -122,7 +122,7 @@ def test_the_page_has_the_items_of_all_papers() -> None:
     ("cells", "fault"),
     [
         ("`core/numbers.py:is_whole` | works | `scoring/metrics/test_answer_metrics.py::test_accuracy`", ""),
-        ("`ad2 drive run --history`, `ad2 report compare`, `ad2_cot`, `docs` | not: for another reason | –", ""),
+        ("`ad2 drive run --config history`, `ad2 report compare`, `ad2_cot`, `docs` | not: for another reason | –", ""),
         ("`none.py` | works | `scoring/metrics/test_answer_metrics.py::test_accuracy`", "none.py does not exist"),
         (
             "`core/numbers.py:none` | works | `scoring/metrics/test_answer_metrics.py::test_accuracy`",

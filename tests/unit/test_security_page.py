@@ -66,7 +66,7 @@ def test_the_page_names_a_test_for_every_entry() -> None:
         ("a section, {} km of lanes", f"{opendrive_file.MOST_LANE_M / 1000:,.0f}"),
         ("line of a journal | {} MiB", journal.LONGEST_LINE / MIB),
         ("{} MiB, uncompressed", completion.LONGEST_BODY / MIB),
-        ("{} MiB (`--max-body-mb`)", RequestLimits().body_bytes / MIB),
+        ("{} MiB (`--config max_body_mb`)", RequestLimits().body_bytes / MIB),
         ("{} values, 40 million pixels", f"{served_requests.MOST_VALUES:,}"),
         ("values, {} million pixels", served_requests.MOST_PIXELS / 1e6),
         ("at most {} MiB together", RequestLimits().bodies_bytes / MIB),

@@ -126,7 +126,7 @@ class CarlaConnection:
             raise Ad2Error(
                 f"{self.address}: the CARLA server is {server}, the client package here {client}; they must be the "
                 f"same. Start a {client} server (ad2 carla up), or drive a {server} one with Bench2Drive's leaderboard "
-                "(docs/bench2drive.md); --any-version connects nevertheless"
+                "(docs/bench2drive.md); --config any_version=true connects nevertheless"
             )
 
     def _connect(self, wait_s: float) -> tuple[str, str]:

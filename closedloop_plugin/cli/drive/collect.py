@@ -29,11 +29,11 @@ FIRST_EPISODES = 24  # before the number of episodes that --frames takes is esti
 MOST_FRAMES = 80  # of an episode, about
 NOT_KNOWN = (
     "note: Bench2Drive's routes are not known here, so made routes are not compared with them; to leave them out, "
-    "first: ad2 drive routes add FILE"
+    "first: ad2 drive routes FILE"
 )
 EXAMPLES = """examples:
   ad2 drive collect --routes 600 --frames 20000 --workers 2 --out drives/expert
-  ad2 drive collect --routes 100 --seed 2 --driver lmms:llava_hf,pretrained=MODEL,device=cpu --decision-hz 2 \\
+  ad2 drive collect --routes 100 --seed 2 --driver lmms:llava_hf,pretrained=MODEL,device=cpu --config decision_hz=2 \\
       --out drives/own
 then:
   ad2 drive label drives/expert            questions with answers from the truth
@@ -51,17 +51,27 @@ class CollectionOptions:
     frames: int | None = option(
         "stop when M frames are there (default: drive all routes)", default=None, metavar="M", least=1
     )
-    rounds: int = option("drives of each route, each with another scene (default 1)", default=1, metavar="K", least=1)
-    every: float = option(
-        "seconds between frames (default 0.5)", default=0.5, metavar="S", identity="every", least=0.05, most=3600.0
+    rounds: int = option(
+        "drives of each route, each with another scene (default 1)", default=1, metavar="K", least=1, expert=True
     )
-    types: str | None = option("only these scenario types (default: all)", default=None, metavar="TYPE,TYPE")
+    every: float = option(
+        "seconds between frames (default 0.5)",
+        default=0.5,
+        metavar="S",
+        identity="every",
+        least=0.05,
+        most=3600.0,
+        expert=True,
+    )
+    types: str | None = option(
+        "only these scenario types (default: all)", default=None, metavar="TYPE,TYPE", expert=True
+    )
     towns: tuple[Path, ...] = option(
         "OpenDRIVE files of towns in which a part of the routes lies", default=(), metavar="FILE.xodr", repeated=True
     )
     unlike: tuple[Path, ...] = option(
         "make no route that was driven there: a collection, model or set as for ad2 learn check. For routes that are "
-        "held out", default=(), metavar="SET", repeated=True,
+        "held out", default=(), metavar="SET", repeated=True, expert=True,
     )  # fmt: skip
     seed: int = option("seed of routes, scenes and disturbances (default 0)", default=0, metavar="S", identity="seed")
     out: Path = option("folder of the collection; the same command resumes in it", metavar="DIR")
@@ -79,7 +89,7 @@ class CollectOptions(CollectionOptions, PoolOptions, DriverOptions, SimulatedDec
     )  # fmt: skip
     expert_share: float | None = option(
         "share of the time (in turns of 2 to 6 s) in which the expert's words replace those of a --driver in words",
-        default=None, metavar="SHARE", identity="agent",
+        default=None, metavar="SHARE", identity="agent", expert=True,
     )  # fmt: skip
     size: str = option("size of the pictures (default 160x90)", default="160x90", metavar="WxH", identity="cameras")
     agent: str = fixed("")
@@ -207,7 +217,7 @@ def _routes(options: CollectOptions) -> tuple[Route, ...]:
     for path in options.unlike:
         sets = read_training(path).sets
         if not any(one.routes for one in sets):
-            raise Ad2Error(f"--unlike {path}: it names no routes, so none can be left out")
+            raise Ad2Error(f"--config unlike={path}: it names no routes, so none can be left out")
         unlike += sets
     return tuple(made_routes(options.routes, options.seed, types=types, towns=options.towns, unlike=unlike))
 
@@ -221,9 +231,9 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
     from lmms_eval_ad2.core.errors import Ad2Error
 
     if options.expert_share is not None and not 0 <= options.expert_share < 1:
-        raise Ad2Error(f"--expert-share {options.expert_share:g}: must be at least 0 and below 1")
+        raise Ad2Error(f"--config expert_share={options.expert_share:g}: must be at least 0 and below 1")
     if options.expert_share is not None and options.driver in (DISTURBED, DISTURBED_SPEAKER):
-        raise Ad2Error("--expert-share is an option of --driver lmms:... or another model that answers in words")
+        raise Ad2Error("--config expert_share is an option of --driver lmms:... or another model that answers in words")
     if options.driver == DISTURBED:
         _check_options(options, "expert")
         where = "closedloop_plugin.learn.collecting_drivers:DisturbedExpert"
@@ -238,7 +248,7 @@ def _driver(options: CollectOptions, rules: Profile) -> DriverSetup:
     if not options.expert_share:
         return driver
     if driver.interpreter is None or driver.agent_recipe is not None:
-        raise Ad2Error(f"--expert-share: --driver {options.driver} is no model that answers in words; omit it")
+        raise Ad2Error(f"--config expert_share: --driver {options.driver} is no model that answers in words; omit it")
     return replace(driver, agent=MixedDriver(driver.agent, options.expert_share, rules))
 
 

@@ -1,6 +1,6 @@
 """`ad2 drive run --dry-run`: what a run would ask and take, and what is wrong with it; nothing is driven.
 
-lmms-eval's models are not loaded. Each endpoint gets one request, with a grey picture, unless --no-probe is given.
+lmms-eval's models are not loaded. Each endpoint gets one request, with a grey picture, unless `no_probe` is given.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _probe(model: RecordingModel, skipped: bool) -> ModelReply | None:
     """The reply to one request; None if the model is not behind an endpoint, or the probe is skipped."""
     kind, _, rest = model.spec.partition(":")
     if kind != "endpoint" or skipped:
-        why = "left out (--no-probe)" if skipped else "none: the model is not loaded"
+        why = "left out (--config no_probe=true)" if skipped else "none: the model is not loaded"
         show(f"probe      {why}")
         return None
     endpoint = EndpointModel({**endpoint_options(rest), "max_retries": 0})

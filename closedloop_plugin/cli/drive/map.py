@@ -22,9 +22,11 @@ class DriveMapOptions:
     server: str | None = option(
         "fetch the running town's OpenDRIVE from a CARLA server", default=None, metavar="HOST:PORT"
     )
-    timeout: float = option("seconds to wait for --server (default 20)", default=20.0, metavar="S", least=0.1)
+    timeout: float = option(
+        "seconds to wait for --server (default 20)", default=20.0, metavar="S", least=0.1, expert=True
+    )
     out: Path = option("output folder", metavar="DIR")
-    no_picture: bool = option("write the .xodr only", default=False)
+    no_picture: bool = option("write the .xodr only", default=False, expert=True)
 
 
 def register(subparsers: Any) -> None:

@@ -35,12 +35,15 @@ class DriveReadOptions:
         "the question that the fast system answered (default action)", default="action"
     )
     profile: str = option("benchmark profile (default bench2advlm)", default="bench2advlm", metavar="NAME")
-    speed: float = option("present speed, m/s (default 3)", default=3.0, metavar="V", least=0.0, most=70.0)
+    speed: float = option("present speed, m/s (default 3)", default=3.0, metavar="V", least=0.0, most=70.0, expert=True)
     policy: Literal["official", "strict"] = option(
         "for cng and dcs: numbers off the sets and missing keys as in the public code (default), or unread",
         default="official",
+        expert=True,
     )
-    command: str = option("navigation command (default: lane follow)", default="lane follow", choices=COMMANDS)
+    command: str = option(
+        "navigation command (default: lane follow)", default="lane follow", choices=COMMANDS, expert=True
+    )
     json: bool = option("print a JSON array with one object per text", default=False)
 
 

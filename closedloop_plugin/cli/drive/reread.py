@@ -37,26 +37,29 @@ class DriveRereadOptions:
     run: Path = option("run folder; nothing is written into it", metavar="RUN", positional=True)
     interpreter: str = option("slow system: rules (no model), endpoint:..., lmms:...", metavar="SPEC")
     interpreter2: str | None = option(
-        "with --mode hybrid: slow system for situations with a threat", default=None, metavar="SPEC"
+        "with --mode hybrid: slow system for situations with a threat", default=None, metavar="SPEC", expert=True
     )
     mode: Literal["cng", "dcs", "hybrid", "rules"] | None = option(
         "the slow system's answers, as of ad2 drive run (default: cng; rules: rules)", default=None
     )
     describer: str | None = option(
         "descriptions instead of pictures: none (the words alone), offline, endpoint:... or lmms:...", default=None,
-        metavar="SPEC",
+        metavar="SPEC", expert=True,
     )  # fmt: skip
     situation: Literal["none", "speed", "full"] | None = option(
-        "told to the slow system besides words and image (default: the profile's)", default=None
+        "told to the slow system besides words and image (default: the profile's)", default=None, expert=True
     )
     policy: Literal["official", "strict"] | None = option(
-        "numbers off the sets: official adapts them, strict leaves them unread (default: the run's)", default=None
+        "numbers off the sets: official adapts them, strict leaves them unread (default: the run's)",
+        default=None,
+        expert=True,
     )
-    prompts: str | None = option("file of own driving prompts", default=None, metavar="FILE")
+    prompts: str | None = option("file of own driving prompts", default=None, metavar="FILE", expert=True)
     cache: Path | None = option(
         "replies of models are kept here, and not asked for again (default: AD2_HOME/cache/reread.sqlite)",
         default=None,
         metavar="FILE",
+        expert=True,
     )
     json: bool = option("print the figures as JSON", default=False)
     seed: int = fixed(0)
@@ -71,8 +74,8 @@ def register(subparsers: Any) -> None:
         help="what another interpreter reads in the words of a run; nothing is driven",
         description="Reads every kept decision of a run (docs/decisions-file.md) with another slow system, and "
         "compares the controls, after the profile's post-processing at the speed of the decision. A slow system that "
-        "sees the front camera gets the saved frames (ad2 drive run --frames, 2 Hz); --describer none gives it the "
-        "words alone.",
+        "sees the front camera gets the saved frames (ad2 drive run --frames, 2 Hz); "
+        "--config describer=none gives it the words alone.",
     )
 
 
@@ -98,7 +101,7 @@ def run(options: DriveRereadOptions) -> int:
     if pictures and not (options.run / "frames").is_dir():
         raise Ad2Error(
             f"{options.run}: this slow system sees the front camera, and the run has no saved frames: drive with "
-            "--frames, or read the words alone with --describer none"
+            "--frames, or read the words alone with --config describer=none"
         )
     with tqdm(desc="decisions", unit="", disable=options.json or interpreter.local) as bar:
         found = reread(options.run, files, interpreter, rules, pictures=pictures, advance=bar.update)

@@ -13,28 +13,35 @@ from lmms_eval_ad2.report.table import WIDTH, few
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoutesAddOptions:
-    """`ad2 drive routes add`."""
+class DriveRoutesOptions:
+    """`ad2 drive routes`."""
 
-    file: Path = option(metavar="FILE|DIR", positional=True)
-    name: str | None = option("name of the suite (default: that of the file or folder)", default=None, metavar="NAME")
+    file: Path | None = option(
+        "route file, or folder of them, to add; without one the suites are listed", default=None, metavar="FILE|DIR",
+        positional=True,
+    )  # fmt: skip
+    name: str | None = option(
+        "name of the suite (default: that of the file or folder)", default=None, metavar="NAME", needs="file"
+    )
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("routes", help="add a route file to the data home, list the suites")
-    actions = p.add_subparsers(dest="action", metavar="ACTION", required=True)
-    add_command(actions, "add", run_add, RoutesAddOptions, help="check route files and copy them into the data home")
-    add_command(actions, "list", run_list, help="list the suites and their numbers of routes")
+    about = "check route files and copy them into the data home; list the suites"
+    add_command(subparsers, "routes", run, DriveRoutesOptions, help=about)
 
 
-def run_add(options: RoutesAddOptions) -> int:
+def run(options: DriveRoutesOptions) -> int:
+    return _list() if options.file is None else _add(options.file, options.name)
+
+
+def _add(file: Path, suite_name: str | None) -> int:
     from closedloop_plugin.core.routes import read_route_file, wide_gaps
     from closedloop_plugin.runner.routes import not_played, unmapped
     from closedloop_plugin.scenarios.staging import undrivable
     from closedloop_plugin.scenarios.suites.lookup import add_routes, named_after
     from closedloop_plugin.scoring.run_records import not_played_note
 
-    target = add_routes(options.file, options.name)
+    target = add_routes(file, suite_name)
     name, found = named_after(target), read_route_file(target)
     faults = {route.id: reason for route in found.routes if (reason := undrivable(route))}
     faults |= unmapped([route for route in found.routes if route.id not in faults], {})
@@ -63,7 +70,7 @@ def _named(reasons: Mapping[str, str]) -> list[str]:
     return [f"{route} ({reason})" for route, reason in reasons.items()]
 
 
-def run_list() -> int:
+def _list() -> int:
     from closedloop_plugin.scenarios.suites.lookup import NAMED, routes_home, suite
     from lmms_eval_ad2.core.errors import Ad2Error
     from lmms_eval_ad2.report.table import Table

@@ -21,11 +21,11 @@ EXAMPLES = """examples:
   ad2 drive run --suite demo --agent expert --out out/expert --video
   ad2 drive run --suite embedded220 --agent endpoint:qwen@http://localhost:8000/v1 --workers 8 --out out/qwen
   ad2 drive run --suite embedded220 --agent lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct \\
-      --interpreter endpoint:gpt-4o-mini@https://api.openai.com/v1 --mode dcs --latency measured --out out/dcs
+      --interpreter endpoint:gpt-4o-mini@https://api.openai.com/v1 --mode dcs --config latency=measured --out out/dcs
   ad2 drive run --scenario configs/scenarios/child_behind_van.scenic --agent expert --set pace=2 --out out/child
   ad2 drive run --scenario my.scenic --map Town05.xodr --agent expert --frames --out out/my
   ad2 drive run --suite threats/ --agent expert --out out/threats
-  ad2 drive run --suite threats/ --fresh-draws 3 --agent expert --out out/others
+  ad2 drive run --suite threats/ --config fresh_draws=3 --agent expert --out out/others
   ad2 drive run --suite bench2drive220 --world carla --servers localhost:2000,localhost:2010 --agent expert --out out/c
 before a long run:
   ad2 drive run ... --dry-run                requests, tokens and hours to come, from one request to the endpoint
@@ -35,7 +35,7 @@ then:
 
 agents:
   expert                 reads the state of the simulation (privileged, and labelled so)
-  speaking-expert        the same planner, which answers in words or waypoints (privileged); see --tasks
+  speaking-expert        the same planner, which answers in words or waypoints (privileged); see --config tasks
   late                   the same planner, with late and limited perception: of middle strength (privileged)
   still, straight, random, speed-only, steer-only      baselines; random follows --seed
   endpoint:MODEL@URL[,timeout=60,max_tokens=256,...]   any OpenAI-compatible server
@@ -43,7 +43,7 @@ agents:
   MODULE:CALLABLE[,name=value,...]                     your own, see docs/agents.md; or the name of an entry point
 
 exit code: 0 all episodes ran, 1 some failed (listed), 2 invalid arguments, or the agent's replies cannot be read (see
---stop-after-unread), 130 Ctrl-C"""
+--config stop_after_unread), 130 Ctrl-C"""
 
 
 def register(subparsers: Any) -> None:

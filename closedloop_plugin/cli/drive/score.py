@@ -35,17 +35,20 @@ class DriveScoreOptions:
     repetitions: int | None = option(
         "repetitions of each route (default: by the numbers in the records)", default=None, metavar="N"
     )
-    apart: bool = option("count each RESULTS as one repetition", default=False)
+    apart: bool = option("count each RESULTS as one repetition", default=False, expert=True)
     metric_info: Path | None = option("folder of the metric_info.json files", default=None, metavar="DIR")
     metric_hz: float | None = option(
         "samples per second in metric_info.json of other programs (default: ticks at the profile's rate, 20 Hz for "
         "bench2drive)",
         default=None,
         metavar="HZ",
+        expert=True,
     )
-    comfort: Literal["official", "corrected"] = option("rules of Comfortness (default official)", default="official")
+    comfort: Literal["official", "corrected"] = option(
+        "rules of Comfortness (default official)", default="official", expert=True
+    )
     traffic_signs: Literal["v0.0.3", "v0.0.4"] | None = option(
-        "variant of Traffic_Signs (default: v0.0.4 for bench2drive_0.0.4_val, else v0.0.3)", default=None
+        "variant of Traffic_Signs (default: v0.0.4 for bench2drive_0.0.4_val, else v0.0.3)", default=None, expert=True
     )
     towns: Path | None = option(
         "OpenDRIVE files <town>.xodr, or CARLA's folder Maps, for the junction test of Traffic_Signs",
@@ -130,9 +133,9 @@ def _check_rate(metric_hz: float, folder: Path | None) -> None:
     from lmms_eval_ad2.core.errors import Ad2Error
 
     if not 1.0 <= metric_hz <= FASTEST_HZ:
-        raise Ad2Error(f"--metric-hz {metric_hz:g}: expected 1 to {FASTEST_HZ:g} samples per second")
+        raise Ad2Error(f"--config metric_hz={metric_hz:g}: expected 1 to {FASTEST_HZ:g} samples per second")
     if folder is None:
-        raise Ad2Error("--metric-hz is the rate of the files of --metric-info DIR: give that folder, too")
+        raise Ad2Error("--config metric_hz is the rate of the files of --metric-info DIR: give that folder, too")
 
 
 def suite_of_runs(results: Sequence[Path], runs: Mapping[Path, Mapping[str, Any]]) -> tuple[Suite, tuple[str, ...]]:

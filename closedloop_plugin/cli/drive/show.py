@@ -17,11 +17,13 @@ class DriveShowOptions:
     out: Path | None = option(
         "file of the top view; the film strip is saved beside it", default=None, metavar="FILE.png"
     )
-    frames: int = option("frames in the film strip (default 12)", default=12, metavar="N", least=1)
+    frames: int = option("frames in the film strip (default 12)", default=12, metavar="N", least=1, expert=True)
     camera: str | None = option(
-        "camera of the film strip (default: front, if it was saved)", default=None, metavar="NAME"
+        "camera of the film strip (default: front, if it was saved)", default=None, metavar="NAME", expert=True
     )
-    map: Path | None = option("map with the lanes to draw (default: the driven one)", default=None, metavar="FILE.xodr")
+    map: Path | None = option(
+        "map with the lanes to draw (default: the driven one)", default=None, metavar="FILE.xodr", expert=True
+    )
 
 
 def register(subparsers: Any) -> None:

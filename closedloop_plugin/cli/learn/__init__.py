@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.cli.learn import check, loss, model, shipped, train
+from closedloop_plugin.cli.learn import check, loss, shipped, train
 
-PARTS = (model, train, loss, check, shipped)
+PARTS = (train, loss, check, shipped)
 
 
 def register(subparsers: Any) -> None:

@@ -9,7 +9,7 @@ from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import show
 
 EXAMPLES = """examples:
-  ad2 drive run --suite demo --agent "$(ad2 learn shipped --agent)" --size 160x90 --decision-hz 2 \\
+  ad2 drive run --suite demo --agent "$(ad2 learn shipped --agent)" --size 160x90 --config decision_hz=2 \\
       --out runs/drive
   ad2 eval --tasks 'ad2x_world_*' --model llava_hf \\
       --model-args "pretrained=$(ad2 learn shipped),device_map=cpu" --device cpu --out runs/questions

@@ -7,7 +7,7 @@ from typing import Any
 from closedloop_plugin.cli.robot import deploy, plan, run, sandbox
 
 PARTS = (
-    plan.register_plan, run.register, plan.register_stop, deploy.register_deploy, deploy.register_check,
+    plan.register_plan, run.register, plan.register_stop, deploy.register,
     sandbox.register,
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`ad2 robot deploy` and `ad2 robot check`: install the on-board client; whether the vehicle is ready to drive."""
+"""`ad2 robot deploy`: install the on-board client; look whether the vehicle is ready to drive."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from lmms_eval_ad2.core.printed import one_line, show
 if TYPE_CHECKING:
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
-DEPLOY_EPILOG = """examples:
+EPILOG = """examples:
   ad2 robot deploy limo-ackermann --dry-run           print what would be copied and run
   ad2 robot deploy my_limo.yaml agilex@192.168.1.20   copy and install
   ad2 robot deploy my_limo.yaml host                  the same, to link.host of the file
+  ad2 robot deploy my_limo.yaml host --check          is it ready?
 
 The vehicle needs sshd, Python 3.6 or newer and ROS; no packages are installed there. It must accept your ssh key, and
-its host key must be known here (ssh to it once). The first deployment creates a token shared by planner and vehicle."""
+its host key must be known here (ssh to it once). The first deployment creates a token shared by planner and vehicle.
 
-CHECK_EPILOG = """\
-Looks over ssh at Python, the deployed files and token, the emergency stop, ROS, the base, camera, odometry,
+--check looks over ssh at Python, the deployed files and token, the emergency stop, ROS, the base, camera, odometry,
 status and mode. Topics are observed for some seconds; nothing is published, and nothing moves. Start the vehicle's
-drivers and `ad2 robot deploy` first; a file that brings ROS into the environment is named in onboard.setup.
+drivers and deploy first; a file that brings ROS into the environment is named in onboard.setup.
 
-exit code: 0 ready, 1 something is missing"""
+exit code of --check: 0 ready, 1 something is missing"""
+
 MOST_LINES = 50  # of the output of onboard/check.py
 
 
@@ -41,29 +42,16 @@ class RobotDeployOptions:
         "address of the vehicle; 'host': link.host of the file", default=None, metavar="[USER@]HOST", positional=True
     )
     dry_run: bool = option("print what would be done", default=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RobotCheckOptions:
-    """`ad2 robot check`."""
-
-    robot: str = option("name of a file in configs/robots, or a YAML file", metavar="NAME|FILE", positional=True)
-    host: str | None = option(
-        "address of the vehicle; default: link.host of the file", default=None, metavar="[USER@]HOST", positional=True
+    check: bool = option("copy nothing; look whether the vehicle is ready, without motion", default=False)
+    seconds: float = option(
+        "how long topics are observed (default 3)", default=3.0, metavar="S", needs="check", expert=True
     )
-    seconds: float = option("how long topics are observed", default=3.0, metavar="S")
-    json: bool = option("print JSON", default=False)
+    json: bool = option("with --check: print JSON", default=False, needs="check")
 
 
-def register_deploy(parts: Any) -> None:
-    add_command(
-        parts, "deploy", deploy, RobotDeployOptions, help="copy the client to the vehicle", epilog=DEPLOY_EPILOG
-    )
-
-
-def register_check(parts: Any) -> None:
-    about = "look whether a vehicle is ready, without motion"
-    add_command(parts, "check", check, RobotCheckOptions, help=about, epilog=CHECK_EPILOG)
+def register(parts: Any) -> None:
+    about = "copy the client to the vehicle; look whether it is ready"
+    add_command(parts, "deploy", deploy, RobotDeployOptions, help=about, epilog=EPILOG)
 
 
 def deploy(options: RobotDeployOptions) -> int:
@@ -71,6 +59,8 @@ def deploy(options: RobotDeployOptions) -> int:
     from closedloop_plugin.robots.transport import ssh
 
     robot = addressed(robot_of(options.robot), options.host)
+    if options.check:
+        return _check(options, robot)
     if options.dry_run:
         _show(robot)
         return 0
@@ -81,7 +71,7 @@ def deploy(options: RobotDeployOptions) -> int:
         )
     files.deploy(robot, files.make_token(token_file(robot)))
     print(f"installed on {robot.link.host}, in {robot.link.folder}; try it without motion:")
-    print(f"  ad2 robot check {options.robot} {options.host}")
+    print(f"  ad2 robot deploy {options.robot} {options.host} --check")
     print(f"start it{_sourcing(robot)}:")
     print("  " + ssh.shown(ssh.command(robot.link, remote=files.ros_command(robot, "client", files.SETTINGS))))
     print(f"and here: ad2 robot plan --robot {options.robot} --agent ...")
@@ -118,13 +108,12 @@ class VehicleCheck(NamedTuple):
     found: str
 
 
-def check(options: RobotCheckOptions) -> int:
+def _check(options: RobotDeployOptions, robot: RobotConfig) -> int:
     from closedloop_plugin.robots import deploy as files
     from closedloop_plugin.robots.transport import ssh
 
     if not 0.5 <= options.seconds <= 60.0:
-        raise Ad2Error(f"--seconds {options.seconds:g}: expected 0.5 to 60")
-    robot = addressed(robot_of(options.robot), options.host)
+        raise Ad2Error(f"--config seconds={options.seconds:g}: expected 0.5 to 60")
     command = files.ros_command(robot, "check", files.SETTINGS, f"{options.seconds:g}")
     try:
         printed = ssh.run(robot.link, command, limit_s=30.0 + options.seconds)

@@ -47,19 +47,28 @@ class VehicleDriverOptions(DriverOptions, SimulatedDecisionOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class TunnelOptions:
-    host: str = option("address to listen on (default 127.0.0.1: end of the tunnel)", default="127.0.0.1")
+    host: str = option("address to listen on (default 127.0.0.1: end of the tunnel)", default="127.0.0.1", expert=True)
     port: int = option(
-        "port to listen on (default 0: a free one, used by the tunnel)", default=0, least=0, most=65535, metavar="P"
+        "port to listen on (default 0: a free one, used by the tunnel)",
+        default=0,
+        least=0,
+        most=65535,
+        metavar="P",
+        expert=True,
     )
-    no_tunnel: bool = option("do not open a tunnel; the vehicle connects directly", default=False)
-    token_file: Path | None = option("token (default: created by ad2 robot deploy)", default=None, metavar="FILE")
+    no_tunnel: bool = option("do not open a tunnel; the vehicle connects directly", default=False, expert=True)
+    token_file: Path | None = option(
+        "token (default: created by ad2 robot deploy)", default=None, metavar="FILE", expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanLogOptions:
     out: Path | None = option("folder of planner.jsonl, one JSON line per cycle", default=None, metavar="DIR")
     frames: bool = option("also save the pictures, in DIR/frames", default=False)
-    seed: int = option("seed of the agent random and of sampled replies (default 0)", default=0, metavar="S")
+    seed: int = option(
+        "seed of the agent random and of sampled replies (default 0)", default=0, metavar="S", expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

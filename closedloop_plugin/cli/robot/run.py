@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EXPERT = "track-expert"
 EXAMPLES = """examples:
-  ad2 robot run --course sandbox --segments all --runs 3 --agent track-expert --out out/course
+  ad2 robot run --config course=sandbox --segments all --runs 3 --agent track-expert --out out/course
   ad2 robot run --segments lap --agent track-expert --out out/lap
   ad2 robot run --robot jetbot-waveshare --agent endpoint:qwen@http://gpu7:8000/v1 --out out/jetbot
 
@@ -40,7 +40,9 @@ exit code: 0 all runs have a result, 1 the agent failed in some, 2 invalid argum
 
 @dataclass(frozen=True, kw_only=True)
 class CourseOptions:
-    course: str = option("course; only sandbox (default) exists", default="sandbox", metavar="NAME", identity="course")
+    course: str = option(
+        "course; only sandbox (default) exists", default="sandbox", metavar="NAME", identity="course", expert=True
+    )
     segments: str = option(
         "segments: all (default), lap, or names and numbers: 1,3,route7", default="all", metavar="S,S"
     )
@@ -58,12 +60,12 @@ class CourseOptions:
 class CourseRunningOptions:
     out: Path = option("run folder; the same command resumes in it", metavar="DIR")
     retry_failed: bool = option("repeat runs in which the agent failed", default=False)
-    markdown: bool = option("print the tables as Markdown", default=False)
+    markdown: bool = option("print the tables as Markdown", default=False, expert=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RobotRunOptions(CourseOptions, CourseRunningOptions, VehicleDriverOptions):
-    """`ad2 robot run`. It has no --policy: a run on a course continues after a reply that cannot be read."""
+    """`ad2 robot run`. It has no `policy`: a run on a course continues after a reply that cannot be read."""
 
     policy: Literal["official"] = fixed("official")
 
@@ -126,7 +128,7 @@ def _check(options: RobotRunOptions) -> None:
             f"no agent {options.agent!r}; on a course: {EXPERT}, still, straight, random, endpoint:... or lmms:..."
         )
     if options.course != "sandbox":
-        raise Ad2Error(f"--course {options.course}: no such course; known: sandbox")
+        raise Ad2Error(f"--config course={options.course}: no such course; known: sandbox")
     check_driver(options)
 
 

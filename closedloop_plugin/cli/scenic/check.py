@@ -21,7 +21,7 @@ EXAMPLES = """examples:
   ad2 scenic check mine.scenic                          a program that names its route or its map
   ad2 scenic check mine.scenic --route demo:103         on another route
   ad2 scenic check mine.scenic --set due=1.8 --seed 3   another draw
-  ad2 scenic check mine.scenic --carla-model            does it compile for --world carla, too?
+  ad2 scenic check mine.scenic --config carla_model=true            does it compile for --world carla, too?
 
 To drive it: ad2 drive run --scenario FILE --agent expert --out RUN. To check that its actors act, and that a good
 driver survives: ad2 threats check FILE.
@@ -39,12 +39,12 @@ class ScenicCheckOptions:
     file: Path = option("the program", metavar="FILE.scenic", positional=True)
     route: str | None = option("route to play on (default: the one it names)", default=None, metavar="SUITE:ID")
     map: Path | None = option("map of a program without a route", default=None, metavar="FILE.xodr")
-    alone: bool = option("the program replaces the standard scenario of its route", default=False)
+    alone: bool = option("the program replaces the standard scenario of its route", default=False, expert=True)
     set: tuple[str, ...] = option(
         "value of a free parameter; may be repeated", default=(), metavar="NAME=VALUE", repeated=True
     )
     seed: int = option("seed of the draw (default 0)", default=0, metavar="S")
-    carla_model: bool = option("also compile with Scenic's CARLA model (no server)", default=False)
+    carla_model: bool = option("also compile with Scenic's CARLA model (no server)", default=False, expert=True)
     out: Path | None = option("file of the picture (default: FILE.png)", default=None, metavar="PICTURE.png")
 
 
@@ -134,7 +134,7 @@ def _place(world: EmbeddedWorld, setup: EpisodeSetup) -> list[str]:
     if route is None:
         return [first, f"map         {road.town}, {road.path.length:.0f} m of road ahead of the ego"]
     kept = setup.keeps_standard and route.scenario in CATALOGUE
-    standard = f", {route.scenario} plays too (--alone drops it)" if kept else ""
+    standard = f", {route.scenario} plays too (--config alone=true drops it)" if kept else ""
     return [first, f"route       {route.town}, {road.path.length:.0f} m{standard}"]
 
 

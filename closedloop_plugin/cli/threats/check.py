@@ -33,7 +33,7 @@ columns:
              threat: with its adversary moving as specified
   survived   draws in which it acted and the expert had no collision or other infraction, of the draws tried: the first
              one is the played draw, which `ad2 drive run` gives every agent. A scenario without any is unfair
-  others     the same for other draws, driven after it, with the 95 % interval of the share; --share must be survived
+  others     the same for other draws, driven after it, with the 95 % interval of the share; `share` must be survived
 
 The drives are saved in DIR/check (--out), and the same command resumes. A changed program is driven again. The verdicts
 are in DIR/check.json; left_out in DIR/suite.json, if it exists, is updated.
@@ -50,14 +50,19 @@ class ThreatCheckOptions(WorldOptions, EngineOptions):
     map: Path | None = option("map of a FILE without a route", default=None, metavar="F.xodr")
     towns: Path | None = option("OpenDRIVE files <town>.xodr, instead of corridor maps", default=None, metavar="DIR")
     agent: str = option("reference driver, a built-in agent (default expert)", default="expert", metavar="SPEC")
-    tries: int = option("maximum draws per scenario until one is survived (default 4)", default=4, metavar="N", least=1)
-    others: int = option(
-        "other draws per scenario, after the survived one (default 3)", default=3, metavar="K", least=0
+    tries: int = option(
+        "maximum draws per scenario until one is survived (default 4)", default=4, metavar="N", least=1, expert=True
     )
-    share: str = option("share of the other draws that must be survived (default 2/3)", default="2/3", metavar="P")
+    others: int = option(
+        "other draws per scenario, after the survived one (default 3)", default=3, metavar="K", least=0, expert=True
+    )
+    share: str = option(
+        "share of the other draws that must be survived (default 2/3)", default="2/3", metavar="P", expert=True
+    )
     alone: bool = option(
         "programs replace the standard scenarios of their routes (default: as the suite was generated, else on top)",
         default=False,
+        expert=True,
     )
     seed: int | None = option("seed of the draws (default: the suite's, else 0)", default=None, metavar="S")
     profile: str | None = option(

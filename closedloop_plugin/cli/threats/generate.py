@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REFLECT = 2  # default rounds
 EXAMPLES = """examples:
   ad2 threats generate --suite demo --agent steer-only --fuser rules --out threats/demo
-  ad2 threats generate --suite demo --agent expert --latency 0.5 --decision-hz 2 --fuser rules --reflect 3 --out late
+  ad2 threats generate --suite demo --agent expert --config latency=0.5 --config reflect=3 --fuser rules --out late
   ad2 threats generate --suite embedded220 --agent lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct \\
       --fuser endpoint:gpt-4o@https://api.openai.com/v1 --workers 4 --out threats/qwen
 then:
@@ -38,7 +38,7 @@ The target first drives each route as in ad2 drive run, and is questioned about 
 (perception, prediction, planning). The fuser converts the answers and the drive to one threat of a closed vocabulary;
 templates convert the threat to a program. Of a driver without text (expert, steer-only ...) only the drive is known.
 Then the target drives the scenario; if it survives, the fuser gets what happened and makes another one, at most
---reflect times.
+`--config reflect` times.
 
 exit code: 0 each route has a scenario that passes the check, 1 some have none (listed), 2 invalid arguments"""
 
@@ -63,17 +63,19 @@ class ThreatInterviewOptions:
     )  # fmt: skip
     moments: int = option(
         "moments of the drive about which the target is questioned (default 3)", default=3, metavar="N", least=1,
-        most=12, identity="moments",
+        most=12, identity="moments", expert=True,
     )  # fmt: skip
     moment_frames: int = option(
         "frames shown at each moment, 1 s apart (default 3)", default=3, metavar="N", least=1, most=16,
-        flag="--frames", dest="moment_frames", identity="frames",
+        identity="frames", expert=True,
     )  # fmt: skip
     questions: Path | None = option(
-        "own questions, in place of those in threats.yaml", default=None, metavar="FILE", flag="--prompts",
-        dest="questions", identity="prompts_sha256",
+        "own questions, in place of those in threats.yaml", default=None, metavar="FILE",
+        identity="prompts_sha256", expert=True,
     )  # fmt: skip
-    repairs: int = option("maximum repairs of an invalid reply (default 3)", default=3, metavar="N", least=0)
+    repairs: int = option(
+        "maximum repairs of an invalid reply (default 3)", default=3, metavar="N", least=0, expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +83,8 @@ class ThreatTargetOptions(DriverOptions, SimulatedDecisionOptions):
     """The target, as in ad2 drive run."""
 
     prompts: str | None = option(
-        "file of own driving prompts of the target", default=None, metavar="FILE", flag="--driving-prompts",
-        dest="driving_prompts", identity=("agent", "driver", "interpreter"),
+        "file of own driving prompts of the target", default=None, metavar="FILE",
+        identity=("agent", "driver", "interpreter"), expert=True,
     )  # fmt: skip
     frames: bool = fixed(True)  # those of the moments
 
@@ -94,20 +96,24 @@ class ThreatFolderOptions:
     reflect: int | None = option(
         "maximum rounds: make a scenario, let the target drive it, and where it survives, make another one with what "
         "happened (default 2; with --no-check 0; 0: the target does not drive its scenarios)", default=None,
-        metavar="N", least=0, most=20,
+        metavar="N", least=0, most=20, expert=True,
     )  # fmt: skip
-    attempts: int = option("maximum scenarios per route and round (default 6)", default=6, metavar="N", least=1)
-    tries: int = option("maximum draws per scenario driven by the expert (default 2)", default=2, metavar="N", least=1)
+    attempts: int = option(
+        "maximum scenarios per route and round (default 6)", default=6, metavar="N", least=1, expert=True
+    )
+    tries: int = option(
+        "maximum draws per scenario driven by the expert (default 2)", default=2, metavar="N", least=1, expert=True
+    )
     others: int = option(
         "other draws per scenario driven by the expert, after one that it survives (default 3)", default=3,
-        metavar="K", least=0,
+        metavar="K", least=0, expert=True,
     )  # fmt: skip
     share: str = option(
-        "share of the other draws that the expert must survive (default 2/3)", default="2/3", metavar="P"
+        "share of the other draws that the expert must survive (default 2/3)", default="2/3", metavar="P", expert=True
     )
     alone: bool = option(
         "threats replace the standard scenarios of their routes (default: they play on top of them)", default=False,
-        identity="alone",
+        identity="alone", expert=True,
     )  # fmt: skip
     no_check: bool = option("skip the check; ad2 threats check can do it later", default=False)
 

@@ -31,7 +31,7 @@ The search varies the free parameters of the program, such as: param pace = Rang
 Each finished run is saved at once: after Ctrl-C or a crash the same command resumes, also with a larger --budget.
 
 exit code: 0 all runs are scored, 1 some are not (counted), 2 invalid arguments, or the agent's replies cannot be read
-(see --stop-after-unread), 130 Ctrl-C"""
+(see --config stop_after_unread), 130 Ctrl-C"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +45,12 @@ class SearchPlanOptions:
     )  # fmt: skip
     objective: Literal["all", "ttc", "gap", "progress"] = option(
         "distance of a run from failure: time to collision, gap, route progress, or their mean (all, default)",
-        default="all", identity="search",
+        default="all", identity="search", expert=True,
     )  # fmt: skip
     seed: int = option(
         "seed of the sampler and of the scene (default 0)", default=0, metavar="S", identity=("seed", "search")
     )
-    no_expert: bool = option("do not repeat the failures with the expert", default=False)
+    no_expert: bool = option("do not repeat the failures with the expert", default=False, expert=True)
     out: Path = option("run folder; the same command resumes in it", metavar="DIR")
 
 

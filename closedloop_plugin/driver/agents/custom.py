@@ -125,6 +125,6 @@ class AgentWithTasks:
         others = [task for task in decision.texts if task in TASKS and task not in self.tasks]
         if not others or decision.control is not None or decision.error is not None:
             return decision
-        named = f"--tasks {','.join((*(t for t in self.tasks if t in decision.texts), *others))}"
+        named = f"--config tasks={','.join((*(t for t in self.tasks if t in decision.texts), *others))}"
         why = f"the agent answers {', '.join(others)}, and its tasks are {', '.join(self.tasks)}: give {named}"
         return replace(decision, error=why)

@@ -91,7 +91,7 @@ def situation(
 class DrivingPrompts:
     """Everything that the prompts of one agent depend on.
 
-    suffixes: the action question also offers SUFFIXES. history: number of earlier decisions (`--history`), which the
+    suffixes: the action question also offers SUFFIXES. history: number of earlier decisions (`history`), which the
     text lists and of which the question has the frames, unless the file of prompts states another number of `frames`.
     """
 
@@ -118,8 +118,8 @@ class DrivingPrompts:
         listed = any("history" in found or ("situation" in found and "history" in here) for found in used)
         if self.history and not listed and "frames" in self.texts.numbers:
             raise Ad2Error(
-                f"--history {self.history} has no effect: {self.texts.source} sets the number of frames, and none of "
-                f"its texts of {', '.join(tasks)} contains {{history}}; omit the option"
+                f"--config history={self.history} has no effect: {self.texts.source} sets the number of frames, "
+                f"and none of its texts of {', '.join(tasks)} contains {{history}}; omit the option"
             )
 
     def shown(self, history: Sequence[PastDecision]) -> Sequence[PastDecision]:

@@ -27,7 +27,7 @@ MAX_TOKENS = 256
 class EndpointModel:
     """ModelBackend for an endpoint. `options`: from endpoint_options. `cache`: a file that keeps replies between runs.
 
-    A cached reply has no latency, so a run with --latency measured must not use a cache.
+    A cached reply has no latency, so a run with --config latency=measured must not use a cache.
     """
 
     concurrent = True

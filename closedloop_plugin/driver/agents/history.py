@@ -1,4 +1,4 @@
-"""AgentWithHistory: an agent whose requests contain the last decisions of their episode (`--history N`)."""
+"""AgentWithHistory: an agent whose requests contain the last decisions of their episode (`--config history=N`)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MOST_BYTES = 4 * 2**30  # of the frames of all episodes
 def with_history(agent: Agent, length: int, most_bytes: int = MOST_BYTES) -> Agent:
     """The agent with a history of `length` decisions; unchanged for 0. Raises Ad2Error for a length out of bounds."""
     if not 0 <= length <= MOST:
-        raise Ad2Error(f"--history {length}: from 0 to {MOST}")
+        raise Ad2Error(f"--config history={length}: from 0 to {MOST}")
     size = (length + 1) * sum(camera.width * camera.height * 3 for camera in agent.cameras)
     if length and size > most_bytes:
         raise Ad2Error(
-            f"--history: the frames of {length} decisions take {size / 2**30:.1f} GiB per episode, and at most "
+            f"--config history: the frames of {length} decisions take {size / 2**30:.1f} GiB per episode, and at most "
             f"{most_bytes / 2**30:g} GiB are kept for all; use a smaller --size or a shorter history"
         )
     return AgentWithHistory(agent, length, most_bytes) if length else agent

@@ -68,7 +68,7 @@ def make_agent(
     interpreters also need "threat". For another package's agent they are given if its texts go through an interpreter,
     see AgentWithTasks. cameras: "front" (default) or "surround",
     optionally with a size as in "front@800x450", or Camera objects. cache: for replies of a model (not with
-    --latency measured).
+    --config latency=measured).
     fine_grained: "off", "prompt" (= True) or "question", see ModelAgent. history: earlier decisions of its episode that
     the agent gets with every request; a model gets more if the prompts need more `frames`.
     """

@@ -3,7 +3,7 @@
     rules
     endpoint:MODEL@http://host:port/v1[,...] | lmms:NAME[,...]      with --mode cng or dcs
 
-With `--describer none | offline | endpoint:... | lmms:...` the slow system gets a description, or nothing, instead of
+With `describer` none, offline, endpoint:... or lmms:... the slow system gets a description, or nothing, instead of
 the image.
 
 Hybrid mode switching (Bench2ADVLM section 5): the fast system's answer to the threat question selects the slow system.
@@ -252,7 +252,7 @@ def make_interpreter(
     if mode not in MODES:
         raise Ad2Error(f"no mode '{mode}'; known: {', '.join(MODES)}")
     if mode == "hybrid":
-        raise Ad2Error("mode hybrid takes two interpreters: --interpreter A --interpreter2 B")
+        raise Ad2Error("mode hybrid takes two interpreters: --interpreter A --config interpreter2=B")
     if spec == "rules":
         from closedloop_plugin.driver.interpreters.rules import RuleInterpreter
 

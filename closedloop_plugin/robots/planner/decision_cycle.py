@@ -117,7 +117,9 @@ class DecisionCycle:
 
     def __post_init__(self) -> None:
         if others := [c.name for c in self.agent.cameras if c.name != CAMERA]:
-            raise Ad2Error(f"the agent needs the cameras {', '.join(others)}; a vehicle has one: --camera {CAMERA}")
+            raise Ad2Error(
+                f"the agent needs the cameras {', '.join(others)}; a vehicle has one: --config camera={CAMERA}"
+            )
 
     def begin(self, episode: str) -> None:
         """Start an episode; the previous one ends."""

@@ -107,7 +107,7 @@ class SandboxTrack:
 
 @cache
 def sandbox() -> SandboxTrack:
-    """The track of `--course sandbox`."""
+    """The track of `--config course=sandbox`."""
     lap, arcs = _rounded(_OUTLINE)
     return SandboxTrack(lap, _cuts(arcs), _obstacles(lap, arcs))
 

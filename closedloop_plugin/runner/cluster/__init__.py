@@ -1,1 +1,1 @@
-"""World processes and models as actors of a Ray cluster (`--engine ray`)."""
+"""World processes and models as actors of a Ray cluster (`--config engine=ray`)."""

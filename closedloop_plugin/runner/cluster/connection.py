@@ -51,7 +51,7 @@ def connect(address: str | None, workers: int, servers: int = 0) -> ModuleType:
     loaded = sys.modules.get("ray")
     if address is None and not (loaded and loaded.is_initialized()):
         os.environ.update(_LOOPBACK_ONLY)
-    ray = require("ray", "by --engine ray")
+    ray = require("ray", "by --config engine=ray")
     if ray.is_initialized():
         if _OURS.get("address", "") != address or servers > _OURS["servers"]:
             raise Ad2Error(
@@ -70,7 +70,7 @@ def connect(address: str | None, workers: int, servers: int = 0) -> ModuleType:
             _forget_token()
             ray.init(**settings)
     except Exception as exc:  # another version, a wrong token, no node on this machine: exceptions of many classes
-        named = f"--ray-address {address}" if address else "--engine ray: Ray does not start"
+        named = f"--config ray_address={address}" if address else "--config engine=ray: Ray does not start"
         raise Ad2Error(f"{named}: {_reason(exc)}") from exc
     # Ray prints the last log lines of each lost node on stdout, also with log_to_driver=False; there is no option.
     worker: Any = require("ray._private.worker")
@@ -106,7 +106,7 @@ def connected() -> ModuleType:
     """The module ray, after connect(). Raises Ad2Error without a connection."""
     ray = require("ray", "by replicas of a model")
     if not ray.is_initialized():
-        raise Ad2Error("replicas of a model are actors of Ray: add --engine ray")
+        raise Ad2Error("replicas of a model are actors of Ray: add --config engine=ray")
     return ray
 
 
@@ -138,21 +138,21 @@ def _check(address: str) -> None:
     """Raise Ad2Error unless a cluster that demands a token answers at `address`. ray.init() would wait for a minute."""
     host, _, port = address.rpartition(":")
     if address != AUTO and ("/" in address or not host or not port.isdecimal()):
-        raise Ad2Error(f"--ray-address {address}: expected auto or HOST:PORT, as printed by `ray start --head`")
+        raise Ad2Error(f"--config ray_address={address}: expected auto or HOST:PORT, as printed by `ray start --head`")
     # Ray replaces loopback addresses by that of the node.
     open_port = host.strip("[]") in ("", *LOOPBACK) or is_open((host.strip("[]"), int(port)), CONNECT_S)
     accepted, demands_token = _probe(address, "disabled") if open_port else (False, False)
     if not (accepted or demands_token):
-        raise Ad2Error(f"--ray-address {address}: no Ray cluster answers; start one with `ray start --head`")
+        raise Ad2Error(f"--config ray_address={address}: no Ray cluster answers; start one with `ray start --head`")
     if accepted and os.environ["RAY_AUTH_MODE"] != "disabled":
         raise Ad2Error(
-            f"--ray-address {address}: this cluster demands no token, so whoever reaches it can run programs in it; "
-            "start its nodes with RAY_AUTH_MODE=token, or set RAY_AUTH_MODE=disabled if all of its network is trusted"
+            f"--config ray_address={address}: this cluster demands no token, so whoever reaches it can run programs in "
+            "it; start its nodes with RAY_AUTH_MODE=token, or RAY_AUTH_MODE=disabled if all of its network is trusted"
         )
     if demands_token and not _probe(address, "token")[0]:
         raise Ad2Error(
-            f"--ray-address {address}: the cluster refuses this machine's token; copy its token to ~/.ray/auth_token, "
-            "or set RAY_AUTH_TOKEN"
+            f"--config ray_address={address}: the cluster refuses this machine's token; copy its token to "
+            "~/.ray/auth_token, or set RAY_AUTH_TOKEN"
         )
 
 

@@ -60,7 +60,7 @@ class NamedSuite:
     def how(self) -> str:
         """The command that adds its file."""
         own_name = Path(self.given).stem == self.stem
-        return f"ad2 drive routes add {self.given}" + ("" if own_name else f" --name {self.stem}")
+        return f"ad2 drive routes {self.given}" + ("" if own_name else f" --name {self.stem}")
 
 
 _DATA = "github.com/Thinklab-SJTU/Bench2Drive, leaderboard/data/"

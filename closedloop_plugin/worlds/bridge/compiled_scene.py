@@ -112,7 +112,7 @@ def _sampled(scenario: Any, program: Path, tries: int, stage: Any, in_carla: boo
             return scene
     raise InvalidScene(
         f"{program.name}: {reason} at the start, in {PLACES} of {PLACES} draws; place it elsewhere"
-        + (", or drop the standard scenario (--alone)" if "standard scenario" in reason else "")
+        + (", or drop the standard scenario (--config alone=true)" if "standard scenario" in reason else "")
     )
 
 

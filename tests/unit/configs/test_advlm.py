@@ -120,7 +120,7 @@ def test_the_documented_command_drives_with_a_stand_in_model(
             "--size",
             "64x36",
         ]
-        arguments = [*shlex.split(command)[2:], *overrides, "--decision-hz", "1", "--out", str(tmp_path / "run")]
+        arguments = [*shlex.split(command)[2:], *overrides, "--config", "decision_hz=1", "--out", str(tmp_path / "run")]
         args = parse(arguments)
         assert args.func(args) == 0
         health = server.health()

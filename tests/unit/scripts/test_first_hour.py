@@ -59,10 +59,10 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(
     assert found["routes qwen"] == (
         "ad2 drive run --suite embedded220 --routes-ids 102,105 --workers 4 --retry-failed "
         "--agent lmms:qwen2_5_vl,device=cuda,device_map=cuda,pretrained=Qwen/A,max_new_tokens=64,batch_size=8 "
-        f"--size 800x450 --decision-hz 2 --out {out}/runs/qwen/routes"
+        f"--size 800x450 --config decision_hz=2 --out {out}/runs/qwen/routes"
     )
-    assert "--limit 3" in found["demo expert"] and "--decision-hz" not in found["demo expert"]
-    assert "--tasks action --interpreter rules --decision-hz 2" in found["demo speaking-expert"]
+    assert "--limit 3" in found["demo expert"] and "decision_hz" not in found["demo expert"]
+    assert "--config tasks=action --interpreter rules --config decision_hz=2" in found["demo speaking-expert"]
     assert not out.exists()
 
 
@@ -71,7 +71,7 @@ def test_without_the_route_file_its_stages_are_left_out(
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(tmp_path / "none.xml"))
     found = printed(first_hour, capsys, "--no-baselines")
-    assert "ad2 drive routes add bench2drive220.xml" in found["routes qwen"]
+    assert "ad2 drive routes bench2drive220.xml" in found["routes qwen"]
     assert found["demo qwen"].startswith("ad2 drive run")
     assert "routes qwen" not in printed(first_hour, capsys, "--no-baselines", "--routes", "0")
 
@@ -110,9 +110,9 @@ def test_the_frame_is_that_of_the_family_unless_it_is_given(
         (["expert=m"], "of a baseline"), (["a=m", "--routes", "221"], "--routes 221: from 0 to 220"),
         (["a=m", "--workers", "0"], "--workers 0: 1 or more"), (["a=m", "--device", "gpu"], "--device gpu"),
         (["a=m", "--limit", "0"], "--limit 0: 1 or more"),
-        (["a=m", "--decision-hz", "nan"], "--decision-hz nan: must be above 0"),
-        (["a=m", "--decision-hz", "-1"], "--decision-hz -1: must be above 0"),
-        (["a=m", "--decision-hz", "21"], "--decision-hz 21: must be above 0"),
+        (["a=m", "--decision-hz", "nan"], "--config decision_hz=nan: must be above 0"),
+        (["a=m", "--decision-hz", "-1"], "--config decision_hz=-1: must be above 0"),
+        (["a=m", "--decision-hz", "21"], "--config decision_hz=21: must be above 0"),
         (["a=m", "--size", "foo"], "expected a size like 800x450 (16 to 8192 pixels), found 'foo'"),
         (["a=m", "--tasks", "ad2demo_nosuch"], "--tasks: no task 'ad2demo_nosuch'"),
         (["a=m", "--tasks", "ad2_relation"], "--tasks: task ad2_relation: dataset"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ def test_the_twin_is_trained_in_the_steps_of_the_model() -> None:
 def test_held_out_routes_are_unlike_all_driven_ones() -> None:
     found = stages()
     words = found["collect held-out routes"]
-    unlike = [folder for option, folder in pairwise(words) if option == "--unlike"]
+    unlike = [word.removeprefix("unlike=") for word in words if word.startswith("unlike=")]
     others = [words[words.index("--out") + 1] for name, words in found.items() if words[:2] == ["drive", "collect"]]
     others.remove("out/drives/held")
     assert unlike == others and len(unlike) == 4
@@ -60,11 +59,11 @@ def test_each_round_adds_the_rows_of_its_own_drives() -> None:
 
 def test_the_device_and_the_size_of_the_model() -> None:
     for words in stages().values():
-        assert not {"--hidden", "cuda"} & {*words} and ("learn" not in words or "--device" not in words)
+        assert not {"hidden=768", "cuda"} & {*words} and ("learn" not in words or "--device" not in words)
     found = stages(device="cuda", hidden=768, vision=(64, 128, 320, 512))
     first, second = found["train sighted 0"], found["train sighted 1"]
-    assert first[-7:] == ["--hidden", "768", "--vision", "64", "128", "320", "512"]
-    assert "--start" in second and "--hidden" not in second  # the size is that of the model it starts from
+    assert first[-4:] == ["--config", "hidden=768", "--config", "vision=[64, 128, 320, 512]"]
+    assert "--start" in second and "hidden=768" not in second  # the size is that of the model it starts from
     for name in ("train sighted 0", "train sighted 1", "train blind 2", "questions sighted", "loss of held-out rows"):
         assert found[name][found[name].index("--device") + 1] == "cuda" and "--processes" not in found[name]
     for name in ("round 1: its own drives", "drive blind"):
@@ -76,7 +75,9 @@ def test_the_learning_rate_of_the_rounds_follows_the_first(tmp_path: Path) -> No
         found = stages(**options)
         for kind in ("sighted", "blind"):
             words = [found[f"train {kind} {number}"] for number in range(3)]
-            assert [one[one.index("--rate") + 1] for one in words] == rates
+            assert [[word for word in one if word.startswith("rate=")] for one in words] == [
+                [f"rate={x}"] for x in rates
+            ]
 
 
 def test_the_stages_are_run_on_the_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,10 +105,13 @@ def test_a_device_that_is_not_there_is_refused_before_the_first_stage(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ("--hidden 100", "--hidden 100: expected a multiple of 32"),
-        ("--picture 100x100", "--picture 100x100: width and height must be multiples of 32"),
-        ("--vision 65 65 65 65", "--vision 65 65 65 65: expected four numbers from 1 to 63, or multiples of 32"),
-        ("--vocabulary 10000000000", "--vocabulary 10000000000: from 600 to 200000"),
+        ("--config hidden=100", "--config hidden=100: expected a multiple of 32"),
+        ("--config picture=100x100", "--config picture=100x100: width and height must be multiples of 32"),
+        (
+            "--config vision=[65,65,65,65]",
+            "--config vision=65 65 65 65: expected four numbers from 1 to 63, or multiples of 32",
+        ),
+        ("--config vocabulary=10000000000", "--config vocabulary=10000000000: from 600 to 200000"),
         ("--rate inf", "--rate inf: from 1e-06 to 10"),
         ("--scale 11", "--scale 11: must be above 0 and at most 10"),
         ("--scale 8", "408,000 frames in all drives: at most 383,479; a model names what it was trained on"),

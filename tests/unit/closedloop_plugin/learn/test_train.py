@@ -139,7 +139,7 @@ def test_a_training_that_has_not_ended_is_no_model(rows: Path, tmp_path: Path, m
 
 
 def test_a_training_that_diverges_ends(rows: Path, tmp_path: Path) -> None:
-    with pytest.raises(Ad2Error, match=r"step \d diverges \(loss .*nan.*\); try a lower --rate"):
+    with pytest.raises(Ad2Error, match=r"step \d diverges \(loss .*nan.*\); try a lower --config rate"):
         train([rows], tmp_path / "model", replace(SETTINGS, rate=1e30), say=quiet)
     assert not (tmp_path / "model" / "state").exists()
     assert not (tmp_path / "model" / "model.safetensors").exists()
@@ -224,8 +224,9 @@ def test_the_command_saves_its_state_on_sigterm(
 ) -> None:
     monkeypatch.setattr(torch.optim.AdamW, "step", interrupting(2, signal.SIGTERM))
     before, out = signal.signal(signal.SIGTERM, signal.SIG_IGN), tmp_path / "model"
-    words = ["learn", "train", "--rows", str(rows), "--out", str(out), "--steps", "4", "--batch", "2", "--hidden", "32",
-             "--picture", "64x32", "--vision", "8", "8", "8", "8", "--vocabulary", "700"]  # fmt: skip
+    words = ["learn", "train", "--rows", str(rows), "--out", str(out), "--steps", "4",
+             "--config", "batch=2", "--config", "hidden=32",
+             "--config", "picture=64x32", "--config", "vision=[8, 8, 8, 8]", "--config", "vocabulary=700"]  # fmt: skip
     try:
         assert main(words) == 143
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN

@@ -93,7 +93,7 @@ def test_a_latency_file_is_cycled_from_an_offset_given_by_the_seed(tmp_path: Pat
 
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "no-such-file"])
 def test_an_invalid_latency_is_refused(text: str) -> None:
-    with pytest.raises(Ad2Error, match=f"--latency {text}"):
+    with pytest.raises(Ad2Error, match=f"--config latency={text}"):
         read_latency(text)
 
 

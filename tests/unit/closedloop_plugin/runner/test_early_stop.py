@@ -115,7 +115,7 @@ def test_the_file_has_the_whole_texts_of_the_first_replies(tmp_path: Path) -> No
         (reply(), "strict", "ad2 drive read"),
         (reply(texts={"trajectory": "turtles"}), "official", "ad2 drive read --task trajectory"),
         (reply(mode="cng"), "official", "ad2 drive read --interpreter cng"),
-        (reply(mode="dcs"), "strict", "ad2 drive read --interpreter dcs --policy strict"),
+        (reply(mode="dcs"), "strict", "ad2 drive read --interpreter dcs --config policy=strict"),
     ],
 )
 def test_the_command_reads_as_the_run_does(unread: UnreadReply, policy: str, command: str) -> None:
@@ -176,7 +176,7 @@ def test_the_twentieth_reply_in_a_row_stops(store: EpisodeStore) -> None:
     assert text.startswith("20 replies in a row cannot be read: 101_rep0 at 0.5 s 'turtles' (no_command); ")
     assert text.count("'turtles' (no_command)") == 3
     assert f"20 of them are in {store.folder / 'logs/unread.jsonl'}; `ad2 drive read --interpreter cng" in text
-    assert "0 episodes are safe" in text and "--stop-after-unread 0" in text
+    assert "0 episodes are safe" in text and "--config stop_after_unread=0" in text
     assert len(text.splitlines()) == 1
     assert json.loads((store.folder / "logs/unread.jsonl").read_text().splitlines()[19])["reply"] == "turtles"
 

@@ -62,7 +62,7 @@ def test_a_route_without_a_map_is_named_with_the_way_out(tmp_path: Path) -> None
 
 def test_a_drive_is_refused_before_it_begins_or_leaves_the_route_out(tmp_path: Path) -> None:
     file = write(tmp_path, ("1", STRAIGHT, ""), ("2", ZIGZAG, ""), ("3", STRAIGHT, CUSTOM))
-    with pytest.raises(Ad2Error, match=r"mine\.xml: route 2 has no map: .*others: --skip-unmapped \(under"):
+    with pytest.raises(Ad2Error, match=r"mine\.xml: route 2 has no map: .*others: --config skip_unmapped=true \(under"):
         suite_subject(options(file), str(file))
     subject = suite_subject(options(file, skip_unmapped=True), str(file))
     notes = subject.notes

@@ -120,10 +120,10 @@ def test_a_drive_is_marked_or_refused(
 ) -> None:
     words = ["drive", "run", "--suite", "demo", "--world", FAKE_WORLD, "--agent", f"{policy},checkpoint={model}"]
     out = tmp_path / "o"
-    assert main([*words, "--out", str(out), "--limit", "2", "--strict-contamination"]) == 2
+    assert main([*words, "--out", str(out), "--limit", "2", "--config", "strict_contamination=true"]) == 2
     err = capsys.readouterr().err
     expected = "trained on 1 of these 2 routes (same_geometry 1), e.g. same_geometry: 101 is in made as m0-000007"
-    assert f"--strict-contamination: {expected}" in err
+    assert f"--config strict_contamination=true: {expected}" in err
     assert err.count("\n") == 1 and not out.exists()
     assert main([*words, "--out", str(out), "--limit", "2"]) == 0
     printed = capsys.readouterr()

@@ -25,7 +25,7 @@ COMMANDS: dict[str, list[str]] = {
     "drive score": ["drive", "score", EVIL],
     "drive show": ["drive", "show", EVIL],
     "drive run": ["drive", "run", "--suite", EVIL, "--agent", EVIL, "--out", "OUT", "--dry-run"],
-    "drive routes": ["drive", "routes", "add", EVIL, "--name", EVIL],
+    "drive routes": ["drive", "routes", EVIL, "--name", EVIL],
     "robot": ["robot", "plan", "--robot", EVIL, "--agent", EVIL],
 }
 

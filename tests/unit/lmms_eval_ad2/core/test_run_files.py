@@ -77,7 +77,7 @@ def test_one_option_as_a_key_and_its_value(value: str, expected: dict[str, Any])
     ("text", "message"),
     [
         ("rate_hz: fast\n", "run.yaml, line 1, rate_hz: invalid float value: 'fast'"),
-        ("agent: a\n\nrate_hz: 99\n", "--config rate_hz: 99.0: from 0.1 to 20"),
+        ("agent: a\n\nrate_hz: 99\n", "--config rate_hz=99.0: from 0.1 to 20"),
         ("agent: a\nrate: 5\n", "run.yaml, line 2, rate: no option of ad2 drive; did you mean rate_hz?"),
         ("grain: no\n", "run.yaml, line 1, grain: invalid choice: 'no' (choose from 'off', 'asked')"),
         ("frames: 1\n", "run.yaml, line 1, frames: expected true or false, found '1'"),

@@ -24,8 +24,9 @@ def test_requests_images_tokens_and_hours_come_from_one_request(
     """Six routes of at most 1,250 ticks at 10 Hz, 2 decisions a second: 1,500; two tasks and one slow system."""
     with serve(reply="Keep the speed please.", latency_s=0.2) as server:
         spec = f"endpoint:m@{server.url}"
-        dry("--suite", "demo", "--agent", spec, "--out", tmp_path / "o", "--decision-hz", 2, "--tasks",
-            "action,reasoning", "--history", 2, "--camera", "surround", "--size", "64x36", "--interpreter",
+        dry("--suite", "demo", "--agent", spec, "--out", tmp_path / "o", "--config", "decision_hz=2", "--config",
+            "tasks=action,reasoning", "--config", "history=2", "--config", "camera=surround", "--size", "64x36",
+            "--interpreter",
             f"endpoint:s@{server.url}", "--workers", 2)  # fmt: skip
         assert server.requests == 2
     out = capsys.readouterr().out
@@ -41,9 +42,18 @@ def test_requests_images_tokens_and_hours_come_from_one_request(
 
 def test_without_the_probe_no_request_is_sent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serve(reply="Stop.") as server:
-        dry("--suite", "demo", "--agent", f"endpoint:m@{server.url}", "--out", tmp_path / "o", "--no-probe")
+        dry(
+            "--suite",
+            "demo",
+            "--agent",
+            f"endpoint:m@{server.url}",
+            "--out",
+            tmp_path / "o",
+            "--config",
+            "no_probe=true",
+        )
         assert server.requests == 0
-    assert "probe      left out (--no-probe)" in capsys.readouterr().out
+    assert "probe      left out (--config no_probe=true)" in capsys.readouterr().out
 
 
 def test_finished_episodes_are_not_to_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +86,7 @@ def test_all_faults_are_shown_and_the_run_cannot_start(tmp_path: Path, capsys: p
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--agent", "expert", "--decision-hz", 50), "--decision-hz 50"),
+        (("--agent", "expert", "--config", "decision_hz=50"), "--config decision_hz=50"),
         (("--agent", "exprt"), "did you mean 'expert'"),
         (("--agent", "lmms:llava_hg"), "no model 'llava_hg'; did you mean llava_hf"),
         (("--agent", "lmms:llava_hf,temperature=-1"), "temperature: expected a number of at least 0"),
@@ -100,21 +110,32 @@ def test_an_endpoint_that_does_not_answer_is_a_fault(tmp_path: Path, capsys: pyt
 
 
 def test_no_probe_belongs_to_the_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["drive", "run", "--suite", "demo", "--agent", "expert", "--no-probe", "--out", str(tmp_path / "o")]
+    words = [
+        "drive",
+        "run",
+        "--suite",
+        "demo",
+        "--agent",
+        "expert",
+        "--config",
+        "no_probe=true",
+        "--out",
+        str(tmp_path / "o"),
+    ]
     assert main(words) == 2
-    assert "--no-probe is an option of --dry-run" in capsys.readouterr().err
+    assert "--config no_probe is an option of --dry-run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "decisions"),
     [
-        (("--decision-hz", 0.25), "at most 32 to come"),  # ticks 0, 40, ..., 1240
-        (("--decision-hz", 0.3), "at most 38 to come"),
-        (("--decision-hz", 1e-300), "at most 1 to come"),
-        (("--decision-hz", 1, "--latency", 3), "at most 42 to come"),  # 0, 3, ..., 123 s
-        (("--decision-hz", 1, "--repetitions", 3), "at most 375 to come"),
-        (("--profile", "bench2drive", "--decision-hz", 0.3), "at most 60 to come"),
-        (("--profile", "leaderboard-2.1", "--decision-hz", 0.1), "about at most "),
+        (("--config", "decision_hz=0.25"), "at most 32 to come"),  # ticks 0, 40, ..., 1240
+        (("--config", "decision_hz=0.3"), "at most 38 to come"),
+        (("--config", "decision_hz=1e-300"), "at most 1 to come"),
+        (("--config", "decision_hz=1", "--config", "latency=3"), "at most 42 to come"),  # 0, 3, ..., 123 s
+        (("--config", "decision_hz=1", "--repetitions", 3), "at most 375 to come"),
+        (("--profile", "bench2drive", "--config", "decision_hz=0.3"), "at most 60 to come"),
+        (("--profile", "leaderboard-2.1", "--config", "decision_hz=0.1"), "about at most "),
     ],
 )
 def test_decisions_are_counted_as_the_run_requests_them(
@@ -133,6 +154,6 @@ def test_both_slow_systems_of_the_hybrid_mode_are_named_and_probed(
     with serve(reply="Stop.") as server:
         spec = f"endpoint:{{}}@{server.url}"
         dry("--suite", "demo", "--agent", spec.format("m"), "--out", tmp_path / "o", "--mode", "hybrid", "--size",
-            "64x36", "--interpreter", spec.format("s"), "--interpreter2", spec.format("t"))  # fmt: skip
+            "64x36", "--interpreter", spec.format("s"), "--config", f"interpreter2={spec.format('t')}")  # fmt: skip
         assert server.requests == 3
     assert "requests   in situations with a threat to endpoint:t, instead of endpoint:s" in capsys.readouterr().out

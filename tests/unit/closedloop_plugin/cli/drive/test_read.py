@@ -41,14 +41,14 @@ def test_the_commands_are_those_of_the_navigation() -> None:
         (["--interpreter", "dcs", '{"throttle":0.6,"steer":0,"brake":0}'], 0.6, None),
         (["--interpreter", "dcs", '{"throttle":0.5,"steer":0,"brake":0}'], 0.6, None),  # snapped
         (
-            ["--interpreter", "dcs", "--policy", "strict", '{"throttle":0.5,"steer":0,"brake":0}'],
+            ["--interpreter", "dcs", "--config", "policy=strict", '{"throttle":0.5,"steer":0,"brake":0}'],
             None,
             "not_in_set throttle",
         ),
         (["--interpreter", "cng", '{"throttle":0.5}'], 0.5, None),
-        (["--interpreter", "cng", "--policy", "strict", '{"throttle":0.5}'], None, "missing_key steer"),
-        (["--speed", "6", '{"throttle":0.5,"steer":0,"brake":0}'], 0.0, None),  # above 5 m/s: the profile
-        (["--speed", "6", "--profile", "bench2drive", '{"throttle":0.5,"steer":0,"brake":0}'], 0.5, None),
+        (["--interpreter", "cng", "--config", "policy=strict", '{"throttle":0.5}'], None, "missing_key steer"),
+        (["--config", "speed=6", '{"throttle":0.5,"steer":0,"brake":0}'], 0.0, None),  # above 5 m/s: the profile
+        (["--config", "speed=6", "--profile", "bench2drive", '{"throttle":0.5,"steer":0,"brake":0}'], 0.5, None),
         (["--task", "trajectory", "Stop."], None, "no_waypoints"),
     ],
 )
@@ -63,7 +63,7 @@ def test_text_for_people_and_standard_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("Slow down.\nTurn left."))
-    assert main(["drive", "read", "-", "x" * 200, "--command", "turn left"]) == 0
+    assert main(["drive", "read", "-", "x" * 200, "--config", "command=turn left"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "Slow down. Turn left.",
         "    throttle 0.00  steer 0.00  brake 0.30  (slow, left)",

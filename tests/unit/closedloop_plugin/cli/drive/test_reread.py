@@ -109,14 +109,14 @@ def test_a_model_reads_the_words_once_and_sees_only_saved_frames(
     frames.mkdir(parents=True)
     for tick in (0, 5, 10):
         Image.fromarray(np.full((9, 16, 3), tick, np.uint8)).save(frames / f"front_{tick:05d}.jpg")
-    words = ("--cache", str(tmp_path / "cache.sqlite"), "--mode", "cng")
+    words = ("--config", f"cache={tmp_path / 'cache.sqlite'}", "--mode", "cng")
     with serve(reply='{"throttle": 0, "steer": 0, "brake": 0.6}') as server:
         spec = f"endpoint:m@{server.url}"
         for _ in range(2):
             seen = figures(capsys, run, "--interpreter", spec, *words)["total"]
             assert (seen["decisions"], seen["agreement"], seen["not_read_again"]) == (3, 1.0, {"no saved frame": 9})
         assert server.requests == 3
-        alone = figures(capsys, run, "--interpreter", spec, *words, "--describer", "none")["total"]
+        alone = figures(capsys, run, "--interpreter", spec, *words, "--config", "describer=none")["total"]
         assert (alone["decisions"], alone["agreement"]) == (12, 1.0)
         assert server.requests == 4  # equal questions are asked once
 
@@ -126,7 +126,7 @@ def test_a_model_reads_the_words_once_and_sees_only_saved_frames(
     [
         (["--interpreter", "rulez"], "no interpreter 'rulez'"),
         (["--interpreter", "rules", "--mode", "cng"], "--mode cng requires a model"),
-        (["--interpreter", "rules", "--describer", "none"], "--describer requires a model"),
+        (["--interpreter", "rules", "--config", "describer=none"], "--config describer requires a model"),
         (["--interpreter", "rules", "--mode", "hybrid"], "require each other"),
     ],
 )

@@ -21,17 +21,17 @@ def drive(*arguments: object) -> int:
 
 
 def test_routes_are_added_and_listed(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    drive("routes", "add", data_dir / "bench2drive/bench2drive220.xml")
+    drive("routes", data_dir / "bench2drive/bench2drive220.xml")
     assert "220 routes" in (out := capsys.readouterr().out)
     assert "--suite embedded220" in out
-    drive("routes", "list")
+    drive("routes")
     assert re.search(r"embedded220 +220 +sha256", capsys.readouterr().out)
 
 
 def test_the_validation_set_of_bench2drive_is_added_under_its_own_name(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    drive("routes", "add", data_dir / "bench2drive/bench2drive_0.0.4_val.xml")
+    drive("routes", data_dir / "bench2drive/bench2drive_0.0.4_val.xml")
     out = capsys.readouterr().out
     assert "220 routes" in out and "--suite embedded220v4" in out and "scored" not in out and "without" not in out
     for name, world in (
@@ -45,7 +45,7 @@ def test_the_validation_set_of_bench2drive_is_added_under_its_own_name(
     ):
         suite("bench2drive220v4")
     with pytest.raises(Ad2Error, match=r"--name \.hidden: letters"):
-        drive("routes", "add", data_dir / "bench2drive/bench2drive_0.0.4_val.xml", "--name", ".hidden")
+        drive("routes", data_dir / "bench2drive/bench2drive_0.0.4_val.xml", "--name", ".hidden")
 
 
 ROUTE = """<route id="{}" town="Town12"><waypoints><position x="0" y="0" z="0"/><position x="{}" y="0" z="0"/>
@@ -64,7 +64,7 @@ def test_add_says_which_routes_are_driven_without_a_scenario_and_which_not_at_al
         ("6", "east", CUT_IN), ("7", 40, ""),
     )  # fmt: skip
     file.write_bytes(f"<routes>{''.join(ROUTE.format(*kind) for kind in kinds)}</routes>".encode("utf-16"))
-    assert drive("routes", "add", file) == 0
+    assert drive("routes", file) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "6 routes in " in out and "--suite mixed" in out
     assert "1 routes are left out: 6 (" in out and "field 'position x': expected a number, found 'east'" in out
@@ -73,7 +73,7 @@ def test_add_says_which_routes_are_driven_without_a_scenario_and_which_not_at_al
         "1 route(s) driven without a scenario of theirs, 1 scenario(s) in all (3): no program for scenario type" in out
     )
     assert "1 routes have neighbouring points 50 m or more apart" in out and "4 (400 m after point 1)" in out
-    drive("routes", "list")
+    drive("routes")
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
 
 
@@ -82,17 +82,15 @@ def test_a_folder_of_route_files_becomes_one_suite(tmp_path: Path, capsys: pytes
     folder.mkdir()
     for id_ in ("1", "2"):
         (folder / f"{id_}.xml").write_text(f"<routes>{ROUTE.format(id_, 40, CUT_IN)}</routes>")
-    with pytest.raises(
-        Ad2Error, match=r"fail2drive are not here, .* then: ad2 drive routes add DIR --name fail2drive$"
-    ):
+    with pytest.raises(Ad2Error, match=r"fail2drive are not here, .* then: ad2 drive routes DIR --name fail2drive$"):
         suite("fail2drive")
-    assert drive("routes", "add", folder) == 0
+    assert drive("routes", folder) == 0
     assert "2 routes in " in capsys.readouterr().out
     assert suite("fail2drive").ids == ["1", "2"]
     with pytest.raises(Ad2Error, match="not the name of a built-in suite"):
-        drive("routes", "add", folder, "--name", "embedded220v4")
+        drive("routes", folder, "--name", "embedded220v4")
 
 
 def test_a_suite_that_is_not_here_names_the_command_that_adds_it() -> None:
-    with pytest.raises(Ad2Error, match=r"then: ad2 drive routes add bench2drive_0\.0\.4_val\.xml$"):
+    with pytest.raises(Ad2Error, match=r"then: ad2 drive routes bench2drive_0\.0\.4_val\.xml$"):
         suite("embedded220v4")

@@ -77,23 +77,26 @@ def test_shards_merge_into_one_table(tmp_path: Path, capsys: pytest.CaptureFixtu
     ("words", "message"),
     [
         (("--workers", 0), "--workers 0: 1 or more"),
-        (("--decision-hz", 50), "--decision-hz 50: must be above 0"),
+        (("--config", "decision_hz=50"), "--config decision_hz=50: must be above 0"),
         (("--map", "x.xodr"), "--map is an option of --scenario"),
         (("--mode", "hybrid"), "require each other"),
         (("--towns", "nowhere"), "--towns nowhere: no such folder"),
         (("--routes-ids", "999"), "no such route: 999"),
         (("--world", "mars"), "--world mars: known: embedded"),
-        (("--latency", "soon"), "--latency soon"),
+        (("--config", "latency=soon"), "--config latency=soon"),
         (("--interpreter", "rules"), "sets the controls itself"),
-        (("--history", 3), "--history would have no effect"),
-        (("--history", 65), "--history 65: from 0 to 64"),
+        (("--config", "history=3"), "--config history would have no effect"),
+        (("--config", "history=65"), "--config history=65: from 0 to 64"),
         (("--profile", "b2d"), "no profile 'b2d'"),
         (("--size", "big"), "800x450"),
-        ((*SPEAKING, "--history", 3), "speaking-expert asks no model: --history would have no effect"),
-        ((*SPEAKING, "--fine-grained", "prompt"), "--fine-grained would have no effect"),
-        ((*SPEAKING, "--interpreter", "rules", "--prompts", "p.yaml"), "--prompts would have no effect"),
-        ((*SPEAKING, "--tasks", "reasoning"), "answers action and trajectory, not reasoning"),
-        ((*SPEAKING, "--mode", "hybrid", "--interpreter2", "rules"), "answers action and trajectory, not threat"),
+        ((*SPEAKING, "--config", "history=3"), "speaking-expert asks no model: --config history would have no effect"),
+        ((*SPEAKING, "--config", "fine_grained=prompt"), "--config fine_grained would have no effect"),
+        ((*SPEAKING, "--interpreter", "rules", "--config", "prompts=p.yaml"), "--config prompts would have no effect"),
+        ((*SPEAKING, "--config", "tasks=reasoning"), "answers action and trajectory, not reasoning"),
+        (
+            (*SPEAKING, "--mode", "hybrid", "--config", "interpreter2=rules"),
+            "answers action and trajectory, not threat",
+        ),
     ],
 )
 def test_invalid_options_end_in_a_one_line_error(tmp_path: Path, words: tuple[object, ...], message: str) -> None:
@@ -104,9 +107,12 @@ def test_invalid_options_end_in_a_one_line_error(tmp_path: Path, words: tuple[ob
     assert not (tmp_path / "o").exists()
 
 
-@pytest.mark.parametrize("words", [("--size", "64x36"), ("--camera", "surround")])
-def test_cameras_that_nothing_sees_are_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
-    with pytest.raises(Ad2Error, match=f"asks no model: {words[0]} would have no effect"):
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("--size", ("--size", "64x36")), ("--config camera", ("--config", "camera=surround"))],
+)
+def test_cameras_that_nothing_sees_are_refused(tmp_path: Path, option: str, words: tuple[str, ...]) -> None:
+    with pytest.raises(Ad2Error, match=f"asks no model: {option} would have no effect"):
         ad2_drive("run", "--suite", "demo", *SPEAKING, "--out", tmp_path / "o", *FAKE, *words)
     assert not (tmp_path / "o").exists()
 
@@ -125,8 +131,8 @@ def test_a_slow_system_sees_the_front_camera_behind_the_speaking_expert(
         "closedloop_plugin.driver.interpreters.make.make_backend", lambda *args, **more: FakeModel(answer)
     )
     arguments = ("run", "--suite", "demo", *SPEAKING, "--interpreter", "lmms:fake", "--out", tmp_path / "o", *FAKE)
-    with pytest.raises(Ad2Error, match="--camera would have no effect"):
-        ad2_drive(*arguments, "--camera", "surround")
+    with pytest.raises(Ad2Error, match="--config camera would have no effect"):
+        ad2_drive(*arguments, "--config", "camera=surround")
     assert ad2_drive(*arguments, "--limit", 1, "--size", "64x36") == 0
     (record,) = read_records(tmp_path / "o")
     assert set(seen) == {(36, 64, 3)} and record.counts["mode cng"] == len(seen) == record.counts["decisions"]
@@ -148,8 +154,11 @@ def test_the_last_line_says_where_the_results_are_and_how_to_look(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--suite", "demo", "--decision-hz", "50"), "at most 10, the simulation's rate under the profile bench2advlm"),
-        (("--suite", "demo", "--decision-hz", "50", "--profile", "bench2drive"), "at most 20, "),
+        (
+            ("--suite", "demo", "--config", "decision_hz=50"),
+            "at most 10, the simulation's rate under the profile bench2advlm",
+        ),
+        (("--suite", "demo", "--config", "decision_hz=50", "--profile", "bench2drive"), "at most 20, "),
         (("--suite", "dmeo"), r"did you mean 'demo'\?"),
         (("--suite", "embeded220"), r"did you mean 'embedded220'\?"),
     ],

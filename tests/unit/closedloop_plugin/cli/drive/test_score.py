@@ -107,7 +107,17 @@ def test_apart_reads_a_repetition_per_file_and_metric_info_gives_comfort(
     folder = tmp_path / "metrics" / raw("1")["save_name"]
     folder.mkdir(parents=True)
     (folder / "metric_info.json").write_text(json.dumps(log.to_json()))
-    arguments = ["drive", "score", *files, "--routes", routes, "--apart", "--metric-info", str(tmp_path / "metrics")]
+    arguments = [
+        "drive",
+        "score",
+        *files,
+        "--routes",
+        routes,
+        "--config",
+        "apart=true",
+        "--metric-info",
+        str(tmp_path / "metrics"),
+    ]
     assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["repetitions"]["driving_score"]["values"] == [90.0, 80.0]
@@ -132,13 +142,13 @@ def test_metric_hz_is_the_rate_of_other_programs_files(
     (folder / "metric_info.json").write_text(json.dumps(rows))
     file = write(tmp_path / "r.json", [raw("1")])
     arguments = ["drive", "score", str(file), "--routes", routes, "--metric-info", str(tmp_path / "metrics")]
-    for more, rate, comfort in (([], 20, 0.0), (["--metric-hz", "10"], 10, 100.0)):
-        assert main([*arguments, "--comfort", "corrected", *more]) == 0
+    for more, rate, comfort in (([], 20, 0.0), (["--config", "metric_hz=10"], 10, 100.0)):
+        assert main([*arguments, "--config", "comfort=corrected", *more]) == 0
         line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("Comfortness"))
         assert f"(corrected, metric_info at {rate} Hz, % of segments)" in line
         assert f" {comfort:.4f} " in line
     found = []
-    for more in ([], ["--metric-hz", "10"]):
+    for more in ([], ["--config", "metric_hz=10"]):
         assert main([*arguments, *more, "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out))
     assert [one["metric_hz"] for one in found] == [20.0, 10.0]
@@ -165,7 +175,7 @@ def test_towns_complete_the_junction_test_and_missing_maps_are_named(
         raw("1", scenario="T_Junction", score=82.0, status="Failed", infractions=hit, town="Town99"),
         raw("2", scenario="T_Junction", town="Town98"),  # a success: v0.0.4 does not test it
     ]
-    more = ["--routes", str(file), "--traffic-signs", "v0.0.4"]
+    more = ["--routes", str(file), "--config", "traffic_signs=v0.0.4"]
     command = ["drive", "score", str(write(tmp_path / "r.json", rows)), *more]
     assert main([*command, "--json", "--towns", str(tmp_path / "Maps")]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -198,7 +208,7 @@ def test_incomplete_routes_stay_partial_with_three_towns(
     for row in raws:
         row["scores"]["score_route"] = min(row["scores"]["score_route"], 50.0)
     arguments = [str(write(tmp_path / "half.json", raws)), "--routes", str(folder / "bench2drive220.xml")]
-    towns = ["--towns", str(data_dir / "opendrive"), "--traffic-signs", variant]
+    towns = ["--towns", str(data_dir / "opendrive"), "--config", f"traffic_signs={variant}"]
     assert main(["drive", "score", *arguments, *towns, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["partial"] == ["Traffic_Signs", "skill_score"]
@@ -226,9 +236,9 @@ def test_incomplete_routes_stay_partial_with_three_towns(
         (["RESULTS", "--metric-info", "gone"], "no such folder"),
         (["RESULTS", "--towns", "gone"], "--towns gone: no such folder"),
         (["RESULTS", "--towns", "."], "no map of these routes' towns; expected Town12.xodr"),
-        (["RESULTS", "--metric-hz", "10"], "give that folder, too"),
-        (["RESULTS", "--metric-hz", "0", "--metric-info", "."], "--metric-hz 0: expected 1 to 1000"),
-        (["RESULTS", "--metric-hz", "nan", "--metric-info", "."], "--metric-hz"),
+        (["RESULTS", "--config", "metric_hz=10"], "give that folder, too"),
+        (["RESULTS", "--config", "metric_hz=0", "--metric-info", "."], "--config metric_hz=0: expected 1 to 1000"),
+        (["RESULTS", "--config", "metric_hz=nan", "--metric-info", "."], "--config metric_hz=nan"),
         (["RESULTS", "--repetitions", "0"], "--repetitions 0: expected 1 to 1000"),
         (["OTHER"], "none of the 1 records"),
         (["FAR"], "the highest that is accepted is 999. ad2 drive score --repetitions N leaves such records out"),
@@ -264,7 +274,7 @@ def test_a_run_folder_names_its_routes(tmp_path: Path, routes: str, capsys: pyte
         write_run(run, {"suite": name, "suite_sha256": sha256}, {"routes": ["1", "2", "3"], "repetitions": 1})
     assert score(runs[0])[1].splitlines()[5:] == score(runs[0], "--routes", routes)[1].splitlines()[5:]
     assert score(runs[0])[0] == 0
-    assert score(runs[0], runs[1], "--apart")[0] == 0
+    assert score(runs[0], runs[1], "--config", "apart=true")[0] == 0
     Path(routes).write_text(Path(routes).read_text() + "<!-- another -->")
     assert "driven on other routes or programs" in " ".join(score(runs[0])[1].split())
     assert "several suites" in score(runs[0], runs[2])[1]

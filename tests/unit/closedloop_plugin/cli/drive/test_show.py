@@ -70,7 +70,7 @@ def test_words_of_a_sample_between_two_frames_stand_under_the_next_one(run_dir: 
 @pytest.mark.parametrize("way", ["{0}:17:0", "{0}/tracks/17_rep0.json"])
 def test_an_episode_can_be_given_in_several_ways(run_dir: Path, way: str, tmp_path: Path) -> None:
     out = tmp_path / "pics" / "x.png"
-    assert show(way.format(run_dir), "--out", str(out), "--frames", "2") == 0
+    assert show(way.format(run_dir), "--out", str(out), "--config", "frames=2") == 0
     assert sorted(f.name for f in out.parent.iterdir()) == ["x.png", "x_film.png"]
 
 
@@ -92,10 +92,10 @@ def test_without_frames_the_option_that_keeps_them_is_printed(
         ("17", (), "expected RUN_DIR:ROUTE"),
         ("nowhere:17", (), "no track"),
         ("{0}/tracks/9.json", (), "no such track file"),
-        ("{0}:17", ("--camera", "rear"), "no frames of this camera; available: front, front_left"),
+        ("{0}:17", ("--config", "camera=rear"), "no frames of this camera; available: front, front_left"),
         ("{0}:17", ("--out", "x.jpg"), r"must end in \.png"),
-        ("{0}:17", ("--frames", "0"), "--frames 0: 1 or more"),
-        ("{0}:17", ("--map", "nowhere.xodr"), "nowhere.xodr"),
+        ("{0}:17", ("--config", "frames=0"), "--config frames=0: 1 or more"),
+        ("{0}:17", ("--config", "map=nowhere.xodr"), "nowhere.xodr"),
     ],
 )
 def test_invalid_arguments_are_one_line_errors(run_dir: Path, episode: str, more: tuple[str, ...], says: str) -> None:

@@ -1,4 +1,4 @@
-"""`ad2 learn train` and `ad2 learn model`: options that are refused before anything is written."""
+"""`ad2 learn train`: options that are refused before anything is written."""
 
 from __future__ import annotations
 
@@ -24,11 +24,14 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("options", "message"),
     [
         ("--start no/model", "--start no/model: no model folder"),
-        ("--vision 0 48 96 192", "--vision 0 48 96 192: expected four numbers from 1 to 63, or multiples of 32"),
-        ("--vision 24 -48 96 192", "--vision 24 -48 96 192: expected"),
-        ("--vision 24 48 100 192", "--vision 24 48 100 192: expected"),
-        ("--picture 16\u00b2x96", "expected WxH"),
-        ("--vocabulary 10000000000", "--vocabulary 10000000000: from 600 to 200000"),
+        (
+            "--config vision=[0,48,96,192]",
+            "--config vision=0 48 96 192: expected four numbers from 1 to 63, or multiples of 32",
+        ),
+        ("--config vision=[24,-48,96,192]", "--config vision=24 -48 96 192: expected"),
+        ("--config vision=[24,48,100,192]", "--config vision=24 48 100 192: expected"),
+        ("--config picture=16\u00b2x96", "expected WxH"),
+        ("--config vocabulary=10000000000", "--config vocabulary=10000000000: from 600 to 200000"),
         ("--device gpu", "--device gpu: PyTorch cannot use it here"),
         ("--device meta", "--device meta: PyTorch cannot use it here"),
         ("--device cuda --processes 2", "several processes share a training on the cpu only"),
@@ -47,15 +50,29 @@ def test_refused_options(
 def test_a_vocabulary_beyond_the_bound_is_refused(
     rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["learn", "model", "--rows", str(rows), "--out", str(tmp_path / "m"), "--vocabulary"]
-    assert main([*words, "200001"]) == 2
-    assert capsys.readouterr().err == "error: --vocabulary 200001: from 600 to 200000\n"
-    assert main([*words, "200000", "--hidden", "32", "--layers", "1", "--vision", "8", "8", "8", "8"]) == 0
+    words = ["learn", "train", "--steps", "0", "--rows", str(rows), "--out", str(tmp_path / "m"), "--config"]
+    assert main([*words, "vocabulary=200001"]) == 2
+    assert capsys.readouterr().err == "error: --config vocabulary=200001: from 600 to 200000\n"
+    assert (
+        main(
+            [
+                *words,
+                "vocabulary=200000",
+                "--config",
+                "hidden=32",
+                "--config",
+                "layers=1",
+                "--config",
+                "vision=[8, 8, 8, 8]",
+            ]
+        )
+        == 0
+    )
 
 
 def test_a_model_is_not_written_over_a_model(rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text("{}")
-    assert main(["learn", "model", "--rows", str(rows), "--out", str(tmp_path)]) == 2
+    assert main(["learn", "train", "--steps", "0", "--rows", str(rows), "--out", str(tmp_path)]) == 2
     assert "holds a model already; choose another --out" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["config.json"]
 

@@ -27,7 +27,7 @@ def test_a_new_program_is_checked_and_drawn(tmp_path: Path, capsys: pytest.Captu
     assert check(ScenicCheckOptions(file=Path("mine.scenic"), set=("due=2.0",))) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{tmp_path / 'mine.scenic'}: compiles"
-    assert lines[1] == "route       Demo106, 72 m, VanillaNonSignalizedTurn plays too (--alone drops it)"
+    assert lines[1] == "route       Demo106, 72 m, VanillaNonSignalizedTurn plays too (--config alone=true drops it)"
     assert any(line.startswith("parameter   ahead = ") and line.endswith(" of 14 to 20") for line in lines)
     assert "parameter   due = 2 of 1.8 to 2.4" in lines or "parameter   due = 2.0 of 1.8 to 2.4" in lines
     assert sum(line.startswith("actor       ") for line in lines) == 2

@@ -99,7 +99,7 @@ def test_a_history_that_no_prompt_uses_is_refused(tmp_path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("frames: 6\naction: What next?\n")
     mine = DrivingPrompts(PromptTexts.load(file), RULES, history=1)
-    with pytest.raises(Ad2Error, match=r"--history 1 has no effect: .*mine\.yaml sets the number of frames"):
+    with pytest.raises(Ad2Error, match=r"--config history=1 has no effect: .*mine\.yaml sets the number of frames"):
         mine.check_history(("action",))
     mine.check_history(("action", "threat"))  # its {situation} lists decisions
     assert (DrivingPrompts(mine.texts, RULES).memory, DrivingPrompts(TEXTS, RULES).memory) == (5, 0)

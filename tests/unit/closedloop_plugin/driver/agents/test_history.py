@@ -162,7 +162,7 @@ def test_no_history_is_the_agent_itself_and_a_length_out_of_bounds_is_refused() 
     assert with_history(inner, 0) is inner
     assert with_history(inner, 3).describe() == {"name": "recording", "history": 3}
     for length in (-1, MOST + 1):
-        with pytest.raises(Ad2Error, match=f"--history {length}: from 0 to 64"):
+        with pytest.raises(Ad2Error, match=f"--config history={length}: from 0 to 64"):
             with_history(inner, length)
     with pytest.raises(Ad2Error, match=r"12\.2 GiB per episode, and at most 4 GiB"):
         with_history(RecordingAgent((replace(FRONT, width=8192, height=8192),)), MOST)

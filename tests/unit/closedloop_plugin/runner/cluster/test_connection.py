@@ -51,7 +51,7 @@ REFUSED = (1, "RPC error: InvalidAuthToken: missing")
 
 def test_ray_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    text = r"^ray is needed \(by --engine ray\) and not installed: pip install (-e )?'.*\[ray\]'$"
+    text = r"^ray is needed \(by --config engine=ray\) and not installed: pip install (-e )?'.*\[ray\]'$"
     with pytest.raises(MissingExtra, match=text):
         connect(None, 1)
 
@@ -64,7 +64,7 @@ def test_a_malformed_address(calls: list[dict[str, Any]], address: str) -> None:
 
 def test_no_cluster(calls: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch)
-    with pytest.raises(Ad2Error, match=r"^--ray-address 127.0.0.1:6379: no Ray cluster answers"):
+    with pytest.raises(Ad2Error, match=r"^--config ray_address=127.0.0.1:6379: no Ray cluster answers"):
         connect(ADDRESS, 1)
 
 
@@ -163,5 +163,5 @@ def test_the_token_leaves_the_environment_although_ray_does_not_start(monkeypatc
 
 
 def test_replicas_require_the_engine(calls: list[dict[str, Any]]) -> None:
-    with pytest.raises(Ad2Error, match="add --engine ray"):
+    with pytest.raises(Ad2Error, match="add --config engine=ray"):
         connected()

@@ -28,7 +28,7 @@ def test_the_demo_routes_are_short_smooth_and_triggered_on_the_way() -> None:
 
 
 def test_the_error_for_a_missing_benchmark_file_names_source_and_command() -> None:
-    with pytest.raises(Ad2Error, match=r"Thinklab-SJTU/Bench2Drive.*220.xml.*ad2 drive routes add") as caught:
+    with pytest.raises(Ad2Error, match=r"Thinklab-SJTU/Bench2Drive.*220.xml.*ad2 drive routes") as caught:
         suite("embedded220")
     assert "\n" not in str(caught.value)
 

@@ -107,7 +107,7 @@ def test_a_run_plays_what_was_checked_and_says_so(
 ) -> None:
     monkeypatch.setenv("TQDM_DISABLE", "1")
     folder = folder_of(tmp_path / "mine", "a", "b")
-    assert main(["threats", "check", str(folder), "--world", WORLD, "--others", "1", "--seed", "3"]) == 0
+    assert main(["threats", "check", str(folder), "--world", WORLD, "--config", "others=1", "--seed", "3"]) == 0
     assert "other draws survived: 2 of 2 (100.0 %, 95 % interval" in capsys.readouterr().out
     (folder / "b.scenic").write_text(TEXT + "# edited\n")
     a, b = drive(folder, tmp_path / "run")
@@ -119,10 +119,10 @@ def test_a_run_plays_what_was_checked_and_says_so(
     apart = {"suite", "system_s", "world", "version"}
     assert {k: v for k, v in a.items() if k not in apart} == {k: v for k, v in own.items() if k not in apart}
     assert (a["world"]["draw"], b["world"].get("draw"), b["seed"]) == ("played", None, episode_seed(0, "b", 0))
-    fresh = drive(folder, tmp_path / "fresh", "--fresh-draws", "2")
+    fresh = drive(folder, tmp_path / "fresh", "--config", "fresh_draws=2")
     assert [r["repetition"] for r in fresh] == [0, 0, 1, 1] and {r["world"]["draw"] for r in fresh} == {"fresh"}
     assert "fresh draws: 2 of each scenario" in capsys.readouterr().out
-    alone = drive(folder, tmp_path / "alone", "--alone")
+    alone = drive(folder, tmp_path / "alone", "--config", "alone=true")
     assert {(r["world"]["standard"], r["world"].get("draw")) for r in alone} == {("replaced", None)}
     output = capsys.readouterr().out
     assert "not checked, or changed since, alone: a, b" in output and "Emergency Brake" not in output
@@ -138,11 +138,17 @@ def test_a_suite_that_was_generated_alone_is_played_alone(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--suite", "demo", "--alone"], "--alone: demo has routes of the catalogue, not programs"),
-        (["--suite", "demo", "--fresh-draws", "2"], "--fresh-draws: demo has routes of the catalogue"),
-        (["--suite", "mine", "--fresh-draws", "2", "--repetitions", "2"], "omit --repetitions"),
-        (["--scenario", "mine/a.scenic", "--fresh-draws", "2"], "--fresh-draws is an option of --suite FOLDER"),
-        (["--scenario", "free.scenic", "--alone"], "the program has no route"),
+        (
+            ["--suite", "demo", "--config", "alone=true"],
+            "--config alone=true: demo has routes of the catalogue, not programs",
+        ),
+        (["--suite", "demo", "--config", "fresh_draws=2"], "--config fresh_draws: demo has routes of the catalogue"),
+        (["--suite", "mine", "--config", "fresh_draws=2", "--repetitions", "2"], "omit --repetitions"),
+        (
+            ["--scenario", "mine/a.scenic", "--config", "fresh_draws=2"],
+            "--config fresh_draws is an option of --suite FOLDER",
+        ),
+        (["--scenario", "free.scenic", "--config", "alone=true"], "the program has no route"),
     ],
 )
 def test_options_without_effect_are_refused(

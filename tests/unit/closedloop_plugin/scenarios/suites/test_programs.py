@@ -180,7 +180,7 @@ def test_a_folder_without_programs_is_refused(tmp_path: Path) -> None:
     [
         ("demo:999", r"a\.scenic, line \d+: route demo:999: no such route: 999; known ids are like 101"),
         ("dmeo:101", r"a\.scenic, line \d+: route dmeo:101: .*no such suite.*demo, embedded220"),
-        ("embedded220:2050", r"a\.scenic, line \d+: route embedded220:2050: .*ad2 drive routes add"),
+        ("embedded220:2050", r"a\.scenic, line \d+: route embedded220:2050: .*ad2 drive routes"),
         ("nowhere.xml:1", r"a\.scenic, line \d+: route nowhere\.xml:1: "),
         ("{}", r"a\.scenic: names no route; it needs a line like: param route = \"demo:101\""),
     ],

@@ -116,7 +116,7 @@ def test_what_stands_inside_the_standard_scenario_is_drawn_again_or_refused(tmp_
     obstacle = float(BLOCKED.params["distance"])  # m beyond the trigger point
     inside = setup(tmp_path, HEAD + place.format(at=f"stage.trigger_s + {obstacle}"))
     with pytest.raises(
-        InvalidScene, match=r"p\.scenic: its van stands inside a car of the standard scenario .*--alone"
+        InvalidScene, match=r"p\.scenic: its van stands inside a car of the standard scenario .*--config alone=true"
     ):
         sampled(inside, tmp_path)
     assert sampled(replace(inside, alone=True), tmp_path)
