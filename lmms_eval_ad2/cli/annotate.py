@@ -36,18 +36,21 @@ Reference: docs/annotate.md"""
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationSourceOptions:
-    split: str | None = option("split of a dataset (default: its only one)", default=None)
+    split: str | None = option("split of a dataset (default: its only one)", default=None, expert=True)
     images: Path | None = option("folder of the images (default: the one of SOURCE)", default=None, metavar="DIR")
     boxes: Path | None = option("boxes of the pictures, in our format or COCO's", default=None, metavar="FILE.json")
     select: Literal["largest", "all"] = option(
         "boxes that get a region record: the 2 largest of each category without crowded ones, as in CODA-LM (default), "
         "or all",
         default="largest",
+        expert=True,
     )
-    ask: str = option(f"questions about each picture of a folder (default {ASKS})", default=ASKS, metavar="A,B")
-    limit: int | None = option("only the first N records", default=None, metavar="N", least=1)
+    ask: str = option(
+        f"questions about each picture of a folder (default {ASKS})", default=ASKS, metavar="A,B", expert=True
+    )
+    limit: int | None = option("only the first N records", default=None, metavar="N", least=1, expert=True)
     lang: Literal["en", "zh"] | None = option(
-        "language of the texts under review (default en)", default=None, identity="lang"
+        "language of the texts under review (default en)", default=None, identity="lang", expert=True
     )
     pre: str | None = option(
         "draft texts by a model (endpoint:MODEL@URL, openai:...) or from answers in FILE.jsonl",
@@ -57,6 +60,7 @@ class AnnotationSourceOptions:
     pre_coords: bool = option(
         "give marked objects to the drafting model by coordinates instead of a drawn box (CODA-LM Table 4)",
         default=False,
+        expert=True,
     )
 
 
@@ -67,16 +71,16 @@ class QuestionCheckOptions:
     )
     sample: int | None = option(
         "number of questions, by the tasks' shares (default 400, as in AutoDrive-QA)", default=None, metavar="N",
-        least=1, identity="n",
+        least=1, identity="n", expert=True,
     )  # fmt: skip
-    seed: int | None = option("seed of the sample (default 0)", default=None, metavar="S", identity="seed")
+    seed: int | None = option("seed of the sample (default 0)", default=None, metavar="S", identity="seed", expert=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationPageOptions:
     reviewer: str = option("name of the reviewer; can be entered on the page", default="", metavar="NAME")
     scale: Literal[5, 10] | None = option(
-        "highest score; scores start at 1 (default 10)", default=None, identity="scale"
+        "highest score; scores start at 1 (default 10)", default=None, identity="scale", expert=True
     )
     host: str = option("address to listen on (default 127.0.0.1: this machine only)", default="127.0.0.1")
     port: int = option(
@@ -84,9 +88,9 @@ class AnnotationPageOptions:
     )
     allow_host: str = option(
         "further names, separated by commas, that browsers may use for this page (default: its address and names)",
-        default="", metavar="NAMES",
+        default="", metavar="NAMES", expert=True,
     )  # fmt: skip
-    no_page: bool = option("create the folder and the drafts, then exit", default=False)
+    no_page: bool = option("create the folder and the drafts, then exit", default=False, expert=True)
 
 
 @dataclass(frozen=True, kw_only=True)

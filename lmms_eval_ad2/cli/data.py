@@ -78,16 +78,18 @@ class DataImportOptions:
     source: Path = option("the release's file or folder", metavar="SOURCE", positional=True)
     split: str | None = option("split (default: the release's own)", default=None)
     images: Path | None = option("folder that image paths are relative to", default=None, metavar="DIR")
-    format: str | None = option("format of a release that has several (coda_lm: raw, llava)", default=None, metavar="F")
+    format: str | None = option(
+        "format of a release that has several (coda_lm: raw, llava)", default=None, metavar="F", expert=True
+    )
     metadata: Path | None = option(
         "COCO file of CODA's annotations: adds time and weather of the images (coda_lm, format raw)",
-        default=None, metavar="FILE",
+        default=None, metavar="FILE", expert=True,
     )  # fmt: skip
     skip_bad: bool = option("continue after bad rows; they are counted and listed", default=False)
-    check_images: bool = option("decode every image; a broken one is a bad row", default=False)
+    check_images: bool = option("decode every image; a broken one is a bad row", default=False, expert=True)
     partial: bool = option("accept other numbers of records than the release has, and missing images", default=False)
     name: str | None = option("store it under this name", default=None, flag="--as", metavar="NAME")
-    no_resume: bool = option("restart instead of continuing an interrupted import", default=False)
+    no_resume: bool = option("restart instead of continuing an interrupted import", default=False, expert=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,7 +44,7 @@ class DriveLmScoreOptions:
     )  # fmt: skip
     truth: Path = option("test file of the challenge", metavar="TEST.json")
     tokenizer: Literal["ptb", "plain"] = option(
-        "ptb is the reference and needs Java; plain does not (default ptb)", default="ptb"
+        "ptb is the reference and needs Java; plain does not (default ptb)", default="ptb", expert=True
     )
     json: bool = option("print one JSON object instead of the table", default=False)
 

@@ -38,14 +38,22 @@ class ExportSwiftOptions:
         "split of the data (default: train; evaluation splits are refused)", default="train", needs="tasks"
     )
     images_out: Path | None = option(
-        "folder of pictures with drawn marks (default: FILE_images)", default=None, metavar="DIR", needs="tasks"
+        "folder of pictures with drawn marks (default: FILE_images)",
+        default=None,
+        metavar="DIR",
+        needs="tasks",
+        expert=True,
     )
     limit: int | None = option("at most N questions per task", default=None, metavar="N", least=1, needs="tasks")
-    shuffle: bool = option("draw and order the questions at random, by --seed", default=False, needs="tasks")
-    seed: int = option("seed of --shuffle (default 0)", default=0, metavar="S")
-    allow_shared_scenes: bool = option("accept other pictures of an evaluation scene", default=False, needs="tasks")
+    shuffle: bool = option(
+        "draw and order the questions at random, by --seed", default=False, needs="tasks", expert=True
+    )
+    seed: int = option("seed of --shuffle (default 0)", default=0, metavar="S", expert=True)
+    allow_shared_scenes: bool = option(
+        "accept other pictures of an evaluation scene", default=False, needs="tasks", expert=True
+    )
     drop_leaks: bool = option(
-        "drop questions that are in an evaluation split, instead of refusing", default=False, needs="tasks"
+        "drop questions that are in an evaluation split, instead of refusing", default=False, needs="tasks", expert=True
     )
     asked: tuple[str, ...] = option(
         "--drives: what is asked about each frame (default action)", default=("action",), metavar="TASK",
@@ -53,25 +61,35 @@ class ExportSwiftOptions:
     )  # fmt: skip
     balance: float = option(
         "--drives: repeat frames of rare classes (action, range of speed): (frames of the most frequent class / of "
-        "this one) ** B (default 0.5; 0: none)", default=0.5, metavar="B", least=0, most=1, needs="drives",
+        "this one) ** B (default 0.5; 0: none)", default=0.5, metavar="B", least=0, most=1, needs="drives", expert=True,
     )  # fmt: skip
     repeat: int = option(
-        "--drives: at most N repetitions of a frame (default 8)", default=8, metavar="N", least=1, needs="drives"
+        "--drives: at most N repetitions of a frame (default 8)",
+        default=8,
+        metavar="N",
+        least=1,
+        needs="drives",
+        expert=True,
     )
     times: tuple[int, ...] = option(
         "--drives: how often the frames of each folder are written, in the order of --drives (default: once)",
-        default=(), metavar="N", needs="drives",
+        default=(), metavar="N", needs="drives", expert=True,
     )  # fmt: skip
     questions: int = option(
         "--drives: questions about each frame from DIR/questions.jsonl, at most N (default 0)", default=0, metavar="N",
         least=0, needs="drives",
     )  # fmt: skip
-    reasons: bool = option("--drives: answers of actions end with the expert's reason", default=False, needs="drives")
+    reasons: bool = option(
+        "--drives: answers of actions end with the expert's reason", default=False, needs="drives", expert=True
+    )
     unseen_reasons: bool = option(
-        "--drives: also frames whose picture does not show why the expert slows down", default=False, needs="drives"
+        "--drives: also frames whose picture does not show why the expert slows down",
+        default=False,
+        needs="drives",
+        expert=True,
     )
     prompts: Path | None = option(
-        "--drives: file of driving prompts (as ad2 drive run --prompts)", default=None, needs="drives"
+        "--drives: file of driving prompts (as ad2 drive run --prompts)", default=None, needs="drives", expert=True
     )
 
 
@@ -87,6 +105,7 @@ class ExportCodaOptions:
     fill_empty: bool = option(
         "write an empty answer for a record without a reply, so that each record has a row (default: no row)",
         default=False,
+        expert=True,
     )
 
 
@@ -103,15 +122,18 @@ class ExportDriveLmOptions:
         "write the choice of a closed question as the challenge spells it (B; Yes.), which it compares by exact "
         "equality (default: the reply, unchanged)",
         default=False,
+        expert=True,
     )
     fill_empty: bool = option(
         "write an empty answer for a question without a reply, so that each question has a row (default: no row)",
         default=False,
+        expert=True,
     )
     team: Path | None = option(
         "JSON file with method, team, authors, email, institution, country: write a submission that contains the rows",
         default=None,
         metavar="TEAM.json",
+        expert=True,
     )
 
 

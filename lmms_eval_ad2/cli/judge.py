@@ -30,7 +30,7 @@ class JudgeRateOptions(JudgeOptions):
     items: Path = option(metavar="ITEMS.jsonl", positional=True)
     out: Path = option("file of ratings to write", metavar="RATINGS.jsonl")
     cache: Path | None = option(
-        "cache of an LLM judge's replies (default: RATINGS.jsonl.sqlite)", default=None, metavar="FILE"
+        "cache of an LLM judge's replies (default: RATINGS.jsonl.sqlite)", default=None, metavar="FILE", expert=True
     )
 
 

@@ -41,9 +41,9 @@ class ReportOptions:
     )  # fmt: skip
     published_file: Path | None = option(
         "published rows of your own benchmarks, YAML (docs/own-benchmark.md); printed in the terminal too",
-        default=None, metavar="FILE",
+        default=None, metavar="FILE", expert=True,
     )  # fmt: skip
-    no_published: bool = option("omit the papers' figures everywhere", default=False, exclusive=ROWS)
+    no_published: bool = option("omit the papers' figures everywhere", default=False, exclusive=ROWS, expert=True)
     wide: bool = option(
         "print all columns, intervals and strict scores, and all tasks (default: one row per model, 100 columns)",
         default=False,
@@ -61,7 +61,7 @@ class ReportOptions:
     limit: int = option(f"--wrong: number of samples listed (default {LIMIT})", default=LIMIT, least=1, needs="wrong")
     images: Path | None = option(
         "--sample: write its pictures there, with the answer and the reference of points and boxes", default=None,
-        metavar="DIR", needs="sample",
+        metavar="DIR", needs="sample", expert=True,
     )  # fmt: skip
     force: bool = option("compare: even if data, judge or prompts differ", default=False)
     routes: str | None = option(
@@ -72,7 +72,7 @@ class ReportOptions:
     )
     traffic_signs: Literal["v0.0.3", "v0.0.4"] | None = option(
         "drives: variant of Bench2Drive's ability Traffic_Signs, for all runs (default: that of each run's suite)",
-        default=None,
+        default=None, expert=True,
     )  # fmt: skip
     breakdowns: bool = option(
         "also print tables by sub-task, source, weather, severity, and of drives by scenario type and route",
@@ -82,15 +82,16 @@ class ReportOptions:
         "wrong answers of AutoDrive-QA by the kind of the chosen option: shares over all kinds (default), or over the "
         "three groups of the paper's Table 7",
         default="all",
+        expert=True,
     )
     distractors: tuple[str, str] | None = option(
         "compare: two sets of distractors (naive, all, a category) of the same questions, paired by question",
-        default=None, metavar=("SET_A", "SET_B"), exclusive=PAIRS,
+        default=None, metavar=("SET_A", "SET_B"), exclusive=PAIRS, expert=True,
     )  # fmt: skip
     tasks: tuple[str, str] | None = option(
         "compare: two tasks on the same data, paired by record, else by image: the gain of a chain of thought, the "
         "effect of a visual prompt",
-        default=None, metavar=("TASK_A", "TASK_B"), exclusive=PAIRS,
+        default=None, metavar=("TASK_A", "TASK_B"), exclusive=PAIRS, expert=True,
     )  # fmt: skip
 
 

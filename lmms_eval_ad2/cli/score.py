@@ -24,9 +24,11 @@ class ScoreCodaOptions(JudgeOptions):
         positional=True, metavar="DIR",
     )  # fmt: skip
     out: Path = option("folder of the run to write: samples and tables, as of ad2 eval", metavar="RUN")
-    split: Literal["test", "val", "mini"] = option("imported split of the answers (default: test)", default="test")
-    lang: Literal["en", "zh"] = option("language of the references (default: en)", default="en")
-    label: str | None = option("name in tables (default: the name of DIR)", default=None, metavar="NAME")
+    split: Literal["test", "val", "mini"] = option(
+        "imported split of the answers (default: test)", default="test", expert=True
+    )
+    lang: Literal["en", "zh"] = option("language of the references (default: en)", default="en", expert=True)
+    label: str | None = option("name in tables (default: the name of DIR)", default=None, metavar="NAME", expert=True)
 
 
 def register(subparsers: Any) -> None:

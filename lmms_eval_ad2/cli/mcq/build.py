@@ -44,10 +44,15 @@ class McqSourceOptions:
         metavar="NAME[:SPLIT][=PATH]", repeated=True, identity=("sources", "plan"),
     )  # fmt: skip
     split: tuple[str, ...] = option(
-        "split of a source that has several", default=(), metavar="[NAME=]SPLIT", repeated=True, identity="sources"
+        "split of a source that has several",
+        default=(),
+        metavar="[NAME=]SPLIT",
+        repeated=True,
+        identity="sources",
+        expert=True,
     )
     images: tuple[str, ...] = option("folder of a source's images", default=(), metavar="[NAME=]DIR", repeated=True)
-    skip_bad: bool = option("continue after bad rows of a source; they are counted", default=False)
+    skip_bad: bool = option("continue after bad rows of a source; they are counted", default=False, expert=True)
     total: int | None = option(
         "number of questions (default: all)", default=None, metavar="N", least=1, identity="plan"
     )
@@ -58,7 +63,9 @@ class McqSourceOptions:
     tasks: str | None = option(
         "shares of perception, prediction and planning", default=None, metavar="TASK=SHARE,...", identity="plan"
     )
-    seed: int = option("seed of drawing and shuffling (default 0)", default=0, metavar="S", identity=("seed", "plan"))
+    seed: int = option(
+        "seed of drawing and shuffling (default 0)", default=0, metavar="S", identity=("seed", "plan"), expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,20 +75,30 @@ class McqMakerOptions:
         identity="maker",
     )  # fmt: skip
     evaluator: str | None = option(
-        "another model for the last stage (default: that of --llm)", default=None, metavar="SPEC", identity="maker"
+        "another model for the last stage (default: that of --llm)",
+        default=None,
+        metavar="SPEC",
+        identity="maker",
+        expert=True,
     )
     distractors: str = option(
         "all (default), naive (no error modelling), or one error category", default="all", metavar="KIND",
         identity=("distractors", "maker"),
     )  # fmt: skip
-    n: int = option("proposals per category (default 6)", default=6, metavar="N", identity="maker")
+    n: int = option("proposals per category (default 6)", default=6, metavar="N", identity="maker", expert=True)
     rounds: int = option(
-        "maximum refinements of an ambiguous set (default 3)", default=3, metavar="N", identity="maker"
+        "maximum refinements of an ambiguous set (default 3)", default=3, metavar="N", identity="maker", expert=True
     )
-    threshold: int = option("minimum correctness (default 4)", default=4, metavar="1-5", identity="maker")
-    views: Literal["asked", "front", "all"] = option("images shown to the model", default="asked", identity="maker")
-    prompts: Path | None = option("own prompts (docs/mcq.md)", default=None, metavar="FILE.yaml", identity="maker")
-    cache: Path | None = option("cache of replies (default: DIR/replies.sqlite)", default=None, metavar="FILE")
+    threshold: int = option("minimum correctness (default 4)", default=4, metavar="1-5", identity="maker", expert=True)
+    views: Literal["asked", "front", "all"] = option(
+        "images shown to the model", default="asked", identity="maker", expert=True
+    )
+    prompts: Path | None = option(
+        "own prompts (docs/mcq.md)", default=None, metavar="FILE.yaml", identity="maker", expert=True
+    )
+    cache: Path | None = option(
+        "cache of replies (default: DIR/replies.sqlite)", default=None, metavar="FILE", expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +107,7 @@ class McqBuildOptions(McqSourceOptions, McqMakerOptions):
 
     out: Path = option("output folder; the same command resumes in it", metavar="DIR")
     limit: int | None = option("process at most N questions now, then stop", default=None, metavar="N", least=1)
-    no_progress: bool = option("no progress bar", default=False)
+    no_progress: bool = option("no progress bar", default=False, expert=True)
 
 
 GROUPS = {"questions": (McqSourceOptions,), "distractors": (McqMakerOptions,)}

@@ -33,23 +33,25 @@ class McqCheckOptions:
         "file in the layout of `ad2 data schema autodrive_qa`, output folder of ad2 mcq build, or imported set",
         metavar="FILE.jsonl|OUT|DATASET", positional=True,
     )  # fmt: skip
-    split: str | None = option("split of DATASET", default=None)
-    images: Path | None = option("folder that image paths are relative to", default=None, metavar="DIR")
+    split: str | None = option("split of DATASET", default=None, expert=True)
+    images: Path | None = option("folder that image paths are relative to", default=None, metavar="DIR", expert=True)
     llm: str | None = option(
         "model that answers without the images (openai:..., FILE.yaml)", default=None, metavar="SPEC"
     )
-    rotations: int = option("orders of the options for --llm (default 1)", default=1, metavar="N", least=1)
+    rotations: int = option("orders of the options for --llm (default 1)", default=1, metavar="N", least=1, expert=True)
     evaluator: str | None = option(
         "model that rates correctness from 1 to 5 with the images", default=None, metavar="SPEC"
     )
-    views: Literal["asked", "front", "all"] = option("images shown to the evaluator", default="asked")
-    prompts: Path | None = option("own prompt of the evaluator", default=None, metavar="FILE.yaml")
+    views: Literal["asked", "front", "all"] = option("images shown to the evaluator", default="asked", expert=True)
+    prompts: Path | None = option("own prompt of the evaluator", default=None, metavar="FILE.yaml", expert=True)
     sample: int | None = option("number of questions for the models (default: all)", default=None, metavar="N", least=1)
-    seed: int = option("seed of the sample (default 0)", default=0, metavar="S")
+    seed: int = option("seed of the sample (default 0)", default=0, metavar="S", expert=True)
     out: Path | None = option("write the complete report", default=None, metavar="FILE.json")
-    cache: Path | None = option("cache of replies (default: FILE.json.sqlite of --out)", default=None, metavar="FILE")
+    cache: Path | None = option(
+        "cache of replies (default: FILE.json.sqlite of --out)", default=None, metavar="FILE", expert=True
+    )
     json: bool = option("print the report as JSON", default=False)
-    no_progress: bool = option("no progress bars", default=False)
+    no_progress: bool = option("no progress bars", default=False, expert=True)
 
 
 def register(parts: Any) -> None:
