@@ -110,7 +110,7 @@ def _one_variant(sides: Sequence[DriveResults]) -> str:
     variants = [side.signs for side in sides]
     if len(set(variants)) > 1:
         named = " and ".join(f"{variant} for {side.name}" for variant, side in zip(variants, sides, strict=True))
-        raise Ad2Error(f"Traffic_Signs is that of {named}: choose one for both with --traffic-signs")
+        raise Ad2Error(f"Traffic_Signs is that of {named}: choose one for both with --config traffic_signs=VARIANT")
     return variants[0]
 
 

@@ -220,10 +220,11 @@ def _target(options: AnnotateOptions) -> tuple[Path, Any]:
 def _refuse_combinations(options: AnnotateOptions) -> None:
     from lmms_eval_ad2.core.errors import Ad2Error
 
-    if options.check and (given := [n for n in ("pre", "boxes", "scale") if getattr(options, n) is not None]):
-        raise Ad2Error(f"--{given[0]} is for the review of texts; --check has no use for it")
+    shown = {"pre": "--pre", "boxes": "--boxes", "scale": "--config scale"}
+    if options.check and (given := [n for n in shown if getattr(options, n) is not None]):
+        raise Ad2Error(f"{shown[given[0]]} is for the review of texts; --check has no use for it")
     if not options.check and (given := [n for n in ("sample", "seed") if getattr(options, n) is not None]):
-        raise Ad2Error(f"--{given[0]} is for the check of questions: add --check")
+        raise Ad2Error(f"--config {given[0]} is for the check of questions: add --check")
 
 
 def _request(options: AnnotateOptions) -> Any:
@@ -231,7 +232,7 @@ def _request(options: AnnotateOptions) -> Any:
     from lmms_eval_ad2.annotate.folder import AnnotationRequest
     from lmms_eval_ad2.llm.settings import one_of
 
-    asks = tuple(one_of(ask.strip(), ASKS, "kind in --ask") for ask in options.ask.split(",") if ask.strip())
+    asks = tuple(one_of(ask.strip(), ASKS, "kind in ask") for ask in options.ask.split(",") if ask.strip())
     same = [field.name for field in dataclasses.fields(AnnotationRequest) if field.name != "asks"]
     return AnnotationRequest(asks=asks, **{name: getattr(options, name) for name in same})
 

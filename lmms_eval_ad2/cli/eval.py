@@ -154,7 +154,7 @@ def _failed_requests() -> bool:
 
     n_failed, n_requests = failed_requests(current().tables)
     if n_failed:
-        text = f"--strict-requests: {n_failed} of {n_requests} requests failed; the same command repeats them"
+        text = f"strict_requests: {n_failed} of {n_requests} requests failed; the same command repeats them"
         show(f"error: {text}", file=sys.stderr)
     return n_failed > 0
 

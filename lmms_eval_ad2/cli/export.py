@@ -89,7 +89,7 @@ class ExportSwiftOptions:
         expert=True,
     )
     prompts: Path | None = option(
-        "--drives: file of driving prompts (as ad2 drive run --prompts)", default=None, needs="drives", expert=True
+        "--drives: file of driving prompts (as for ad2 drive run)", default=None, needs="drives", expert=True
     )
 
 
@@ -209,7 +209,7 @@ def _answer_lines(file: WrittenAnswers, filled: bool) -> list[str]:
 
 def _lacking(items: str, not_asked: int, failed: int, filled: bool) -> list[str]:
     """One line per reason for which records or questions have no reply."""
-    how = "written with an empty answer" if filled else "left out; --fill-empty writes an empty answer"
+    how = "written with an empty answer" if filled else "left out; --config fill_empty=true writes an empty answer"
     reasons = {f"{items} were not asked by the run": not_asked, "requests failed": failed}
     return [f"  {number} {text}: {how}" for text, number in reasons.items() if number]
 

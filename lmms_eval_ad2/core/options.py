@@ -211,9 +211,10 @@ def add_command(
     return parser
 
 
-def add_options(parser: CommandParser, options: type, groups: Groups) -> None:
+def add_options(parser: argparse.ArgumentParser, options: type, groups: Groups) -> None:
+    """Add the options; a class with options without a flag needs a CommandParser."""
     declared = options_of(options)
-    if any(one.spec.expert for one in declared):
+    if isinstance(parser, CommandParser) and any(one.spec.expert for one in declared):
         parser.declared = {one.name: one for one in declared if not one.spec.fixed}
     titled = {title: parser.add_argument_group(title) for title in groups}
     containers: dict[type, Any] = {owner: titled[title] for title, owners in groups.items() for owner in owners}
@@ -228,7 +229,7 @@ def add_options(parser: CommandParser, options: type, groups: Groups) -> None:
             exclusive[of] = container
         names, how = one.arguments()
         container.add_argument(*names, **how)
-    if parser.declared:
+    if isinstance(parser, CommandParser) and parser.declared:
         parser.add_argument(FLAG, metavar="FILE|KEY=VALUE", action="append", help=HELP)
 
 

@@ -6,7 +6,7 @@
                                {"source", "id", "status": "made" | "rejected" | "passing", "task", "subtask", ...}
                              and the resources used by a start so far: {"start": number, "account": {...}}
     OUT/transcripts/<source>/<hh>/<id>.json   requests and replies of a question; only if a model was used
-    OUT/replies.sqlite       the replies, by content (llm/cache.py), unless --cache names another file
+    OUT/replies.sqlite       the replies, by content (llm/cache.py), unless the key `cache` names another file
     OUT/images/<source>      a link to the source's image folder, created again at every start
 
     Derived from the journal at the end of every start, in this order, each written atomically:

@@ -62,7 +62,10 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     for words, message in (
         (("score", "coda_lm", "missing", "--out", "o"), "missing: no such folder"),
         (("score", "coda_lm", broken, "--out", "o"), "general_perception_answer.jsonl, row 4: field 'line': expected"),
-        (("score", "coda_lm", other, "--out", "o", "--split", "mini"), "ad2 data import coda_lm SOURCE --split mini"),
+        (
+            ("score", "coda_lm", other, "--out", "o", "--config", "split=mini"),
+            "ad2 data import coda_lm SOURCE --split mini",
+        ),
         (("score", "coda_lm", other, "--out", "o", "--judge", "nonsense"), "nonsense"),
         (("export", "coda_lm", "missing", "--out", "o"), "missing: no such folder"),
     ):

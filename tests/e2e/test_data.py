@@ -113,7 +113,7 @@ def test_a_repeated_import_writes_nothing(source: Path) -> None:
     before = part.stat().st_mtime_ns
     assert ad2(*words) == 0
     assert part.stat().st_mtime_ns == before
-    assert ad2(*words, "--no-resume") == 0
+    assert ad2(*words, "--config", "no_resume=true") == 0
     assert part.stat().st_mtime_ns != before
 
 

@@ -41,7 +41,7 @@ def test_json_of_the_challenges_sample(data_dir: Path, capsys: pytest.CaptureFix
 
 
 def test_table_of_the_challenges_sample(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ad2(*real_files(data_dir), "--tokenizer", "plain") == 0
+    assert ad2(*real_files(data_dir), "--config", "tokenizer=plain") == 0
     lines = capsys.readouterr().out.splitlines()
     cells = [line.split() for line in lines]
     assert ["accuracy", "0.0000", "0..1", "9"] in cells

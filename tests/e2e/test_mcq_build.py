@@ -57,7 +57,7 @@ def spec(server: FakeEndpointServer, more: str = FAST) -> str:
 
 
 def build(*words: str | Path) -> int:
-    return main(["mcq", "build", *map(str, words), "--no-progress"])
+    return main(["mcq", "build", *map(str, words), "--config", "no_progress=true"])
 
 
 def rows(out: Path, name: str = "questions.jsonl") -> list[dict[str, Any]]:
@@ -291,9 +291,9 @@ def test_ctrl_c_writes_the_set_so_far_and_the_command_resumes(tmp_path: Path) ->
         (["--total", "10"], "10"),
         (["--total", "0"], "--total"),
         (["--limit", "-1"], "--limit"),
-        (["--n", "2"], "n: "),
-        (["--threshold", "6"], "threshold"),
-        (["--prompts", "no/such.yaml"], "prompts"),
+        (["--config", "n=2"], "n: "),
+        (["--config", "threshold=6"], "threshold"),
+        (["--config", "prompts=no/such.yaml"], "prompts"),
         (["--images", "no/such/folder"], "no/such/folder"),
         (["--images", "lingoqa=."], "no source 'lingoqa'"),
         (["--source", "coda_lm"], "coda_lm"),
@@ -322,7 +322,7 @@ def test_a_bad_row_is_reported_or_skipped_and_counted(tmp_path: Path, capsys: py
     with serve(reply="mcq") as server:
         assert build(*given, "--llm", spec(server)) == 2
         assert "records.jsonl, row 10" in capsys.readouterr().err
-        assert build(*given, "--llm", spec(server), "--skip-bad") == 0
+        assert build(*given, "--llm", spec(server), "--config", "skip_bad=true") == 0
     assert "bad rows skipped: 1" in capsys.readouterr().out
 
 

@@ -47,12 +47,12 @@ def test_real_drivelm_answers_are_scored_as_in_the_challenge(data_dir: Path, tmp
 def test_a_run_is_exported_and_scored_as_in_the_challenge(data_dir: Path, drivelm: Path) -> None:
     """References as answers: all 66 questions count, and every part that needs no LLM is at its highest value."""
     run(BIN / "ad2", "eval", "--model", "ad2_oracle", "--tasks", "bench_drivelm", "--out", "runs", cwd=drivelm)
-    words = ("export", "drivelm", "runs", "--out", "out", "--parsed")
+    words = ("export", "drivelm", "runs", "--out", "out", "--config", "parsed=true")
     printed = run(BIN / "ad2", *words, cwd=drivelm).stdout
     assert "output.json: 66 rows of 66 questions of drivelm/test" in printed
     assert "26 closed questions: the parsed choice is written" in printed
     truth = data_dir / "drivelm" / "test_eval.json"
-    words = ("drivelm", "score", "out/output.json", "--truth", truth, "--json", "--tokenizer", "plain")
+    words = ("drivelm", "score", "out/output.json", "--truth", truth, "--json", "--config", "tokenizer=plain")
     scores = json.loads(run(BIN / "ad2", *words, cwd=drivelm).stdout)
     assert (scores["accuracy"], scores["language"], scores["match_f1"]) == pytest.approx((1, 1, 100))
     assert (scores["n_accuracy"], scores["n_skipped_by_walk"], scores["n_missing"], scores["n_unknown"]) == (

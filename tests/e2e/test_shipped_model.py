@@ -59,9 +59,11 @@ def test_it_sees(tmp_path: Path) -> None:
     """Its loss on frames of new routes is well below that of the same weights with black pictures."""
     drives, rows = tmp_path / "drives", tmp_path / "rows.jsonl"
     types = "ParkedObstacle,VanillaSignalizedTurnEncounterRedLight"
-    assert main(["drive", "collect", "--routes", "2", "--types", types, "--seed", "77", "--out", str(drives)]) == 0
+    assert (
+        main(["drive", "collect", "--routes", "2", "--types", types, "--config", "seed=77", "--out", str(drives)]) == 0
+    )
     assert main(["drive", "label", str(drives)]) == 0
-    asked = ["--questions", "3", "--reasons", "--repeat", "1"]
+    asked = ["--questions", "3", "--config", "reasons=true", "--config", "repeat=1"]
     assert main(["export", "swift", "--drives", str(drives), "--out", str(rows), *asked]) == 0
     model, processor = load_llava(shipped_model())
     model.eval()

@@ -18,7 +18,7 @@ EXAMPLES = """examples:
   without a model: duplicates, faulty options, biases of length, position and wording:
     ad2 mcq check out/rules
   an imported set, answered by a language model without the images, each question in four orders:
-    ad2 mcq check autodrive_qa --llm endpoint:qwen3-8b@http://localhost:8000/v1 --rotations 4 --out c.json
+    ad2 mcq check autodrive_qa --llm endpoint:qwen3-8b@http://localhost:8000/v1 --config rotations=4 --out c.json
   correctness from 1 to 5 by an evaluator with the images, on 300 questions drawn by the seed:
     ad2 mcq check out/gpt4o --evaluator configs/mcq/openai.yaml --sample 300
 
@@ -74,7 +74,7 @@ def run(options: McqCheckOptions) -> int:
     from lmms_eval_ad2.storage.files import atomic_write_json
 
     if options.prompts is not None and not options.evaluator:
-        raise Ad2Error("--prompts replaces the evaluator's prompt: --evaluator is required too")
+        raise Ad2Error("--config prompts replaces the evaluator's prompt: --evaluator is required too")
     # The models are read first, so that a missing key is reported before minutes of work.
     llm = read_model(options.llm) if options.llm else None
     evaluator = read_model(options.evaluator, owner="--evaluator") if options.evaluator else None

@@ -233,7 +233,7 @@ sys.exit(run_command("ad2 x", call))
 def test_threads_that_wait_do_not_keep_an_interrupted_process(tmp_path: Path) -> None:
     program = """
 import os, signal, sys, threading
-from lmms_eval_ad2 import command_errors
+from lmms_eval_ad2.core import command_errors
 command_errors.END_S = 0.1
 def call():
     threading.Thread(target=threading.Event().wait).start()  # a reply that never comes
