@@ -88,11 +88,11 @@ class PairwiseStudy:
         """Read a study. Raises Ad2Error or DataError if `path` is none, or its pairs have changed."""
         file = path / ABOUT
         if not file.is_file():
-            raise Ad2Error(f"{path} is no study (no {ABOUT}); make one: ad2 judge sample RUN RUN --out {path}")
+            raise Ad2Error(f"{path} is no study (no {ABOUT}); make one: ad2 annotate sample RUN RUN --out {path}")
         try:
             about = load(file)
         except (OSError, ValueError) as exc:
-            raise DataError(file, None, "file", "JSON written by ad2 judge sample", str(exc)) from exc
+            raise DataError(file, None, "file", "JSON written by ad2 annotate sample", str(exc)) from exc
         if not isinstance(about, dict) or about.get("schema") != SCHEMA:
             raise DataError(file, None, "schema", SCHEMA, about.get("schema") if isinstance(about, dict) else about)
         for name in ("runs", "image_roots", "drawn"):

@@ -26,7 +26,7 @@ EXAMPLES = """examples:
   ad2 annotate pictures --boxes boxes.json --out notes            annotate pictures that have no texts yet
   ad2 annotate pictures --out notes --pre endpoint:qwen2.5-vl@http://127.0.0.1:8000/v1
   ad2 annotate export notes --out records.jsonl --merge majority
-  ad2 annotate agreement notes
+  ad2 annotate summary notes
   ad2 annotate autodrive_qa --check --out checked                 people solve and judge 400 multiple-choice questions
   ad2 annotate summary checked
 
@@ -128,7 +128,7 @@ class AnnotationExportOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationResultOptions:
-    """`ad2 annotate agreement` and `ad2 annotate summary`."""
+    """`ad2 annotate summary` and `ad2 annotate summary`."""
 
     folder: Path = option(metavar="DIR", positional=True)
     json: bool = option("print JSON", default=False)

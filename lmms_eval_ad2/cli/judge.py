@@ -56,7 +56,7 @@ class JudgeAgreeOptions(AgreementOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeSampleOptions:
-    """`ad2 judge sample`."""
+    """`ad2 annotate sample`."""
 
     runs: tuple[Path, ...] = option("two or more run folders of ad2 eval", metavar="RUN", positional=True)
     out: Path = option("folder of the study to write", metavar="STUDY")
@@ -66,7 +66,7 @@ class JudgeSampleOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeVoteOptions:
-    """`ad2 judge vote`."""
+    """`ad2 annotate page`."""
 
     study: Path = option(metavar="STUDY", positional=True)
     voter: str = option("name of the voter; can be entered on the page", default="", metavar="NAME")
@@ -165,7 +165,7 @@ def sample(options: JudgeSampleOptions) -> int:
     for task, counts in study.drawn.items():
         few = "" if counts["items"] == options.n else f", fewer than {options.n}"
         show(f"{task}: {counts['items']} of {counts['common']} records{few}, {counts['pairs']} pairs of answers")
-    show(f"study of {', '.join(study.runs)} -> {options.out}; vote: ad2 judge vote {options.out}")
+    show(f"study of {', '.join(study.runs)} -> {options.out}; vote: ad2 annotate page {options.out}")
     return 0
 
 
@@ -193,7 +193,7 @@ def convert(options: JudgeConvertOptions) -> int:
     project = open_project(options.study)
     votes = project.human_votes()
     if not votes:
-        raise Ad2Error(f"{options.study} has no votes yet: ad2 judge vote {options.study}")
+        raise Ad2Error(f"{options.study} has no votes yet: ad2 annotate page {options.study}")
     answers, judge = judged_answers(project.study, [find_run(run) for run in options.runs])
     files.write_rows(options.out / "ratings.jsonl", rating_rows(answers, judge))
     files.write_rows(options.out / "votes.jsonl", vote_rows(votes))

@@ -10,7 +10,7 @@
     OUT/images/<source>      a link to the source's image folder, created again at every start
 
     Derived from the journal at the end of every start, in this order, each written atomically:
-    OUT/questions.jsonl      rows of `ad2 data schema autodrive_qa`, in the plan's order
+    OUT/questions.jsonl      rows of `ad2 data list autodrive_qa --layout`, in the plan's order
     OUT/rejected.jsonl       rejected questions, with their reasons
     OUT/card.json            contents, sources, settings, and what was left out
 

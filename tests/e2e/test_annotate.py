@@ -68,13 +68,13 @@ def test_pictures_are_drafted_reviewed_exported_and_compared(
         "reviewers": ["anna", "bo"], "kept": 1, "changed": 0, "deleted": 0, "added": 0, "pre": "openai:m",
         "scores": {"anna": {"answer": 9}, "bo": {"answer": 9}},
     }  # fmt: skip
-    assert call("agreement", notes) == 0
+    assert call("summary", notes) == 0
     output = capsys.readouterr().out
     assert "finished: anna 1, bo 1" in output
     assert "drafts of suggestion by openai:m: 2 of 2 reviews accepted them unchanged (100.0 %)" in output
     assert "Table 4" not in output, "it is about regions"
     assert "keep / change / delete: 1 by two or more, 100.0 % of pairs alike, alpha - (nominal)" in output
-    assert call("agreement", notes, "--json") == 0
+    assert call("summary", notes, "--json") == 0
     assert json.loads(capsys.readouterr().out)["scores"]["units_by_two_or_more"] == 1
     # The exported records can be annotated again.
     assert call(out, "--images", pictures, "--out", tmp_path / "again", "--config", "no_page=true") == 0
@@ -94,7 +94,7 @@ def test_boxes_are_selected_and_drafts_of_regions_stand_beside_table_4(
     project = AnnotationProject(open_folder(tmp_path / "notes"))
     project.save_verdict("anna", 0, "answer", "keep", ("", "", ""))
     project.save("anna", 0, "complete", True)
-    assert call("agreement", tmp_path / "notes") == 0
+    assert call("summary", tmp_path / "notes") == 0
     output = capsys.readouterr().out
     assert "drafts of region by m: 1 of 1 reviews accepted them unchanged (100.0 %)" in output
     assert "CODA-LM, Table 4: box 85 %, coordinates 12 %" in output
@@ -113,7 +113,7 @@ def test_boxes_are_selected_and_drafts_of_regions_stand_beside_table_4(
         (("{}", "--out", "notes", "--reviewer", "<b>"), "use letters, digits"),
         (("{}", "--out", "notes", "--boxes", "none.json"), "cannot read none.json"),
         (("export", "{}", "--out", "x.jsonl"), "is no annotation folder (no annotation.json)"),
-        (("agreement", "nothing"), "nothing is no annotation folder"),
+        (("summary", "nothing"), "nothing is no annotation folder"),
         (("summary", "nothing"), "nothing is no annotation folder"),
         (("{}", "--out", "notes", "--check"), "--check needs multiple-choice questions"),
         (("{}", "--out", "notes", "--config", "sample=3"), "--config sample is for the check of questions"),

@@ -1,4 +1,4 @@
-"""`ad2 drivelm score`: its table, its JSON, its errors."""
+"""`ad2 score drivelm`: its table, its JSON, its errors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from support.java import needs_java
 
-from lmms_eval_ad2.cli import drivelm
+from lmms_eval_ad2.cli import score
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 
 def ad2(*words: str | Path) -> int:
     parser = argparse.ArgumentParser()
-    drivelm.register(parser.add_subparsers())
-    args = parser.parse_args(["drivelm", "score", *map(str, words)])
+    score.register(parser.add_subparsers())
+    args = parser.parse_args(["score", "drivelm", *map(str, words)])
     return args.func(args)
 
 

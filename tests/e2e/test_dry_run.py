@@ -102,7 +102,7 @@ def test_a_dry_run_reports_every_problem_at_once(tmp_path: Path, capsys: pytest.
     expected = (
         "no model 'opnai'; did you mean openai?", "--output_path", "expected valid YAML", "did you mean lexical",
         "task ad2x_relation_mc: dataset 'ad2_bench' (test) has no records of part 'relation'",
-        "task ad2_perception_base: 1 of 2 images are missing, e.g. b.png: ad2 data relocate ad2_bench",
+        "task ad2_perception_base: 1 of 2 images are missing, e.g. b.png: ad2 data verify ad2_bench",
     )  # fmt: skip
     assert len(problems) == len(expected)
     assert all(part in problem for part, problem in zip(expected, problems, strict=True))

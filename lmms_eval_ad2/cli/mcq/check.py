@@ -30,7 +30,7 @@ class McqCheckOptions:
     """`ad2 mcq check`."""
 
     questions: str = option(
-        "file in the layout of `ad2 data schema autodrive_qa`, output folder of ad2 mcq build, or imported set",
+        "file in the layout of `ad2 data list autodrive_qa --layout`, output folder of ad2 mcq build, or imported set",
         metavar="FILE.jsonl|OUT|DATASET", positional=True,
     )  # fmt: skip
     split: str | None = option("split of DATASET", default=None, expert=True)

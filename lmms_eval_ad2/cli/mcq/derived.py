@@ -28,7 +28,7 @@ exit code: 0 no request failed, 1 the endpoint failed for some rows (the same co
 class McqOptionsOptions:
     """`ad2 mcq options`."""
 
-    source: Path = option("rows of ad2 data schema ad2_bench", metavar="FILE.jsonl", positional=True)
+    source: Path = option("rows of ad2 data list ad2_bench --layout", metavar="FILE.jsonl", positional=True)
     out: Path = option("file of the rows with both forms", metavar="FILE.jsonl")
     images: Path | None = option("folder of the images (default: that of FILE)", default=None, metavar="DIR")
     llm: str = option("rules (offline), openai:MODEL, endpoint:MODEL@URL or FILE.yaml (configs/mcq/)", metavar="SPEC")

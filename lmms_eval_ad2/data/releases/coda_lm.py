@@ -151,7 +151,8 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
     chinese = _annotations(root / "CODA-LM-chinese" / split.capitalize())
     if not english and not chinese:
         raise Ad2Error(
-            f"coda_lm: no annotations at {root}/CODA-LM/{split.capitalize()}/*.json (see: ad2 data schema coda_lm)"
+            f"coda_lm: no annotations at {root}/CODA-LM/{split.capitalize()}/*.json "
+            "(see: ad2 data list coda_lm --layout)"
         )
     partial = bool(options.get("partial"))
     names = sorted(set(english) | set(chinese))
