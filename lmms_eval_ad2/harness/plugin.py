@@ -141,7 +141,7 @@ def _install_late() -> None:
     from lmms_eval.evaluator_utils import TaskOutput
 
     install_data()
-    wrap(ConfigurableTask, "build_all_requests", _import_on_call("sharding", "wrap_requests"))
+    wrap(ConfigurableTask, "build_all_requests", _import_on_call("judging", "wrap_requests"))
     wrap(ConfigurableTask, "apply_filters", _import_on_call("lost_options", "wrap_filters"))
     wrap(TaskOutput, "calculate_aggregate_metric", _import_on_call("judging", "wrap_aggregate"))
     wrap(evaluator, "prepare_print_tasks", _import_on_call("judging", "wrap_print"))
