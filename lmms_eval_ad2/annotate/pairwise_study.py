@@ -106,6 +106,11 @@ class PairwiseStudy:
         return cls(path, about["seed"], about["runs"], about["image_roots"], about["drawn"], pairs)
 
 
+def is_study(path: Path) -> bool:
+    """Return whether `path` is the folder of a study."""
+    return (path / ABOUT).is_file()
+
+
 def _pairs(path: Path) -> Iterator[AnswerPair]:
     for number, line in lines(path):
         try:

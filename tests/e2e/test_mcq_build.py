@@ -103,14 +103,17 @@ def test_rules_need_no_endpoint(tmp_path: Path, data_dir: Path, capsys: pytest.C
     pytest.importorskip("lmms_eval_ad2.mcq.rules.maker")
     drivelm = data_dir / "drivelm"
     given = ["--source", f"drivelm={drivelm / 'train_sample.json'}", "--images", drivelm / "images", "--llm", "rules"]
-    assert build(*given, "--out", tmp_path / "a") == 0
+    assert build(*given, "--out", tmp_path / "a", "--config", "test=0.2") == 0
     built = card(tmp_path / "a")
     (source,) = built["sources"]
     assert built["counts"]["n"] + sum(built["rejected"].values()) == source["usable"] > 500
     assert source["usable"] + sum(source["unclassified"].values()) > 780  # nothing is left out without a reason
     assert set(built["counts"]["task"]) == {"perception", "prediction", "planning"}
     assert built["maker"] == "rules" and built["evaluator"] is None
-    assert "correctness: not rated" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "correctness: not rated" in printed
+    assert f"{tmp_path / 'a/train.jsonl'} --images {tmp_path / 'a/images'} --split train" in printed
+    assert (tmp_path / "a/test.jsonl").is_file()
     questions, images = tmp_path / "a/questions.jsonl", tmp_path / "a/images"
     assert main(["data", "import", "autodrive_qa", str(questions), "--images", str(images)]) == 0
 
