@@ -195,7 +195,7 @@ class LearnStages:
         return Stage(f"drive {name}", (*words, *driver, "--out", str(self.runs / name / "drive")))
 
     def _questions(self, name: str, *model: str) -> Stage:
-        words = ("eval", "--tasks", TASKS, "--judge", "lexical", "--strict-requests", *model)
+        words = ("eval", "--tasks", TASKS, "--judge", "lexical", "--config", "strict_requests=true", *model)
         return Stage(f"questions {name}", (*words, "--out", str(self.runs / name / "questions")))
 
     def _model(self, kind: str, number: int) -> Path:

@@ -238,8 +238,9 @@ def run_verify(options: DataVerifyOptions) -> int:
     from lmms_eval_ad2.data.home import relocate, verify
 
     splits = _splits(options.name, options.split)
-    for split in splits if options.images else ():
-        relocate(options.name, split, options.images)
+    if options.images:
+        for split in splits:
+            relocate(options.name, split, options.images)
     verdicts = [verify(options.name, split, options.decode) for split in splits]
     if options.json:
         print(json.dumps([_verdict_dict(verdict) for verdict in verdicts], ensure_ascii=False, indent=1))
