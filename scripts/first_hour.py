@@ -159,7 +159,7 @@ def stages_of(options: FirstHourOptions, models: Sequence[EvaluatedModel]) -> li
     """All stages: baselines before models, questions before drives, the report last."""
     runs = options.out / "runs"
     limit = [] if options.limit is None else ["--limit", str(options.limit)]
-    words = ["eval", "--tasks", options.tasks, "--judge", "lexical", "--strict-requests", *limit]
+    words = ["eval", "--tasks", options.tasks, "--judge", "lexical", "--config", "strict_requests=true", *limit]
     stages = [
         Stage(f"questions {name}", (*words, "--model", name, "--out", str(runs / name / "questions")))
         for name in ANSWERERS

@@ -180,7 +180,7 @@ class LearnStages:
         """The loss of all models about the held-out routes: the learning curve over the rounds."""
         held, rows = self.out / "drives" / "held", self.out / "rows" / "held.jsonl"
         models = [str(self._model(kind, k)) for kind in (SIGHTED, BLIND) for k in range(self.options.rounds + 1)]
-        asked = ("--reasons", "--questions", str(ASKED))
+        asked = ("--config", "reasons=true", "--questions", str(ASKED))
         place = () if self.options.device == CPU else ("--device", self.options.device)
         loss = ("learn", "loss", *models, "--rows", str(rows), "--pictures", str(self.options.scaled(LOSS_PICTURES)))
         return [
@@ -208,7 +208,7 @@ class LearnStages:
         return Stage(f"drive {name}", (*words, *driver, "--out", str(self.runs / name / "drive")))
 
     def _questions(self, name: str, *model: str) -> Stage:
-        words = ("eval", "--tasks", TASKS, "--judge", "lexical", "--strict-requests", *model)
+        words = ("eval", "--tasks", TASKS, "--judge", "lexical", "--config", "strict_requests=true", *model)
         return Stage(f"questions {name}", (*words, "--out", str(self.runs / name / "questions")))
 
     def _model(self, kind: str, number: int) -> Path:
@@ -232,8 +232,17 @@ class LearnStages:
     def _rows(self, number: int) -> Stage:
         """Rows of the drives without a model, or of those of a round."""
         drives = [self._drives(number)[-1]] if number else self._drives(0)
-        words = ["export", "swift", "--drives", *map(str, drives), "--out", str(self._row_file(number)), "--reasons"]
-        words += ["--questions", str(ASKED), *(["--times", str(OWN_TIMES)] if number else [])]
+        words = [
+            "export",
+            "swift",
+            "--drives",
+            *map(str, drives),
+            "--out",
+            str(self._row_file(number)),
+            "--config",
+            "reasons=true",
+        ]
+        words += ["--questions", str(ASKED), *(["--config", f"times={OWN_TIMES}"] if number else [])]
         return Stage(f"rows {number}", tuple(words))
 
     def _row_file(self, number: int) -> Path:

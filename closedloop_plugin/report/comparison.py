@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from lmms_eval_ad2.storage.code_state import code_label
+
 from closedloop_plugin.report.drive_section import COMFORT, elsewhere, facts_of
 from closedloop_plugin.report.results import DriveResults, read_results, short_names, unlike
 from closedloop_plugin.report.section_tables import TITLES, cause_shares, cause_tables, published_tables
@@ -35,7 +37,6 @@ from lmms_eval_ad2.report.table import (
     few,
 )
 from lmms_eval_ad2.scoring.metrics.intervals import METHOD as INTERVAL_METHOD
-from lmms_eval_ad2.storage.identity import code_label
 
 SECTION = "compare"
 MOST_RELATIVE = 500.0  # percent; a wider interval of a ratio says only that its denominator is close to 0
@@ -110,7 +111,7 @@ def _one_variant(sides: Sequence[DriveResults]) -> str:
     variants = [side.signs for side in sides]
     if len(set(variants)) > 1:
         named = " and ".join(f"{variant} for {side.name}" for variant, side in zip(variants, sides, strict=True))
-        raise Ad2Error(f"Traffic_Signs is that of {named}: choose one for both with --config traffic_signs")
+        raise Ad2Error(f"Traffic_Signs is that of {named}: choose one for both with --config traffic_signs=VARIANT")
     return variants[0]
 
 

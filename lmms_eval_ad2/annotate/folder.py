@@ -190,7 +190,7 @@ def open_source(request: AnnotationRequest) -> AnnotationSource:
         raise Ad2Error(f"no such file or folder: {request.source}")
     splits = splits_of(request.source)
     if len(splits) > 1 and not request.split:
-        raise Ad2Error(f"{request.source} is imported in several splits: --split {' | '.join(splits)}")
+        raise Ad2Error(f"{request.source} is imported in several splits: --config split={' | '.join(splits)}")
     dataset = open_dataset(request.source, request.split or (splits[0] if splits else "test"))
     root = request.images or dataset.image_root
     if not root.is_dir():
@@ -232,9 +232,9 @@ def open_or_make(out: Path, request: AnnotationRequest) -> AnnotationFolder:
 def _reopen(out: Path, request: AnnotationRequest) -> AnnotationFolder:
     folder = open_folder(out)
     about = folder.about
-    options = {"SOURCE": (request.source, about.source), "--split": (request.split, about.split or None),
-            "--lang": (request.lang, about.lang), "--scale": (request.scale, about.scale),
-            "--seed": (request.seed, about.seed), "--sample": (request.sample, about.n)}  # fmt: skip
+    options = {"SOURCE": (request.source, about.source), "--config split":(request.split, about.split or None),
+            "--config lang": (request.lang, about.lang), "--config scale": (request.scale, about.scale),
+            "--config seed": (request.seed, about.seed), "--config sample": (request.sample, about.n)}  # fmt: skip
     if request.check != (about.task == QUESTIONS):
         raise Ad2Error(f"{out} was begun {'without' if request.check else 'with'} --check; use another --out")
     for option, (now, before) in options.items():

@@ -88,11 +88,11 @@ class PairwiseStudy:
         """Read a study. Raises Ad2Error or DataError if `path` is none, or its pairs have changed."""
         file = path / ABOUT
         if not file.is_file():
-            raise Ad2Error(f"{path} is no study (no {ABOUT}); make one: ad2 judge sample RUN RUN --out {path}")
+            raise Ad2Error(f"{path} is no study (no {ABOUT}); make one: ad2 annotate sample RUN RUN --out {path}")
         try:
             about = load(file)
         except (OSError, ValueError) as exc:
-            raise DataError(file, None, "file", "JSON written by ad2 judge sample", str(exc)) from exc
+            raise DataError(file, None, "file", "JSON written by ad2 annotate sample", str(exc)) from exc
         if not isinstance(about, dict) or about.get("schema") != SCHEMA:
             raise DataError(file, None, "schema", SCHEMA, about.get("schema") if isinstance(about, dict) else about)
         for name in ("runs", "image_roots", "drawn"):
@@ -104,6 +104,11 @@ class PairwiseStudy:
             raise Ad2Error(f"{path / PAIRS} is not the file that this study was made with; restore it")
         pairs = tuple(_pairs(path / PAIRS))
         return cls(path, about["seed"], about["runs"], about["image_roots"], about["drawn"], pairs)
+
+
+def is_study(path: Path) -> bool:
+    """Return whether `path` is the folder of a study."""
+    return (path / ABOUT).is_file()
 
 
 def _pairs(path: Path) -> Iterator[AnswerPair]:

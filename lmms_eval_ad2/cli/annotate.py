@@ -1,4 +1,7 @@
-"""`ad2 annotate`: human review of records on a web page, export of the decisions, agreement between reviewers."""
+"""`ad2 annotate`: people's decisions on a web page: reviews of records, checks of questions, votes on pairs of answers.
+
+A folder of decisions is of one of these kinds; `page`, `export` and `summary` find out which.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from lmms_eval_ad2.annotate.folder import AnnotationFolder
     from lmms_eval_ad2.annotate.project import AnnotationProject
 
-PARTS = ("page", "export", "agreement", "summary")
+PARTS = ("page", "export", "summary", "sample")
 ASKS = "general,suggestion,region,chain"
 EXAMPLES = """examples:
   ad2 annotate sample_coda_lm --out notes                         review a dataset of the data home
@@ -26,9 +29,11 @@ EXAMPLES = """examples:
   ad2 annotate pictures --boxes boxes.json --out notes            annotate pictures that have no texts yet
   ad2 annotate pictures --out notes --pre endpoint:qwen2.5-vl@http://127.0.0.1:8000/v1
   ad2 annotate export notes --out records.jsonl --merge majority
-  ad2 annotate agreement notes
+  ad2 annotate summary notes                                      agreement between reviewers
   ad2 annotate autodrive_qa --check --out checked                 people solve and judge 400 multiple-choice questions
   ad2 annotate summary checked
+  ad2 annotate sample runs/a runs/b --out study                   pairs of answers; then: ad2 annotate page study
+  ad2 annotate export study --out votes                           votes and the judge's marks, and their consistency
 
 `ad2 annotate SOURCE` is short for `ad2 annotate page SOURCE`; the same command reopens the folder.
 Reference: docs/annotate.md"""
@@ -36,18 +41,21 @@ Reference: docs/annotate.md"""
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationSourceOptions:
-    split: str | None = option("split of a dataset (default: its only one)", default=None)
+    split: str | None = option("split of a dataset (default: its only one)", default=None, expert=True)
     images: Path | None = option("folder of the images (default: the one of SOURCE)", default=None, metavar="DIR")
     boxes: Path | None = option("boxes of the pictures, in our format or COCO's", default=None, metavar="FILE.json")
     select: Literal["largest", "all"] = option(
         "boxes that get a region record: the 2 largest of each category without crowded ones, as in CODA-LM (default), "
         "or all",
         default="largest",
+        expert=True,
     )
-    ask: str = option(f"questions about each picture of a folder (default {ASKS})", default=ASKS, metavar="A,B")
-    limit: int | None = option("only the first N records", default=None, metavar="N", least=1)
+    ask: str = option(
+        f"questions about each picture of a folder (default {ASKS})", default=ASKS, metavar="A,B", expert=True
+    )
+    limit: int | None = option("only the first N records", default=None, metavar="N", least=1, expert=True)
     lang: Literal["en", "zh"] | None = option(
-        "language of the texts under review (default en)", default=None, identity="lang"
+        "language of the texts under review (default en)", default=None, identity="lang", expert=True
     )
     pre: str | None = option(
         "draft texts by a model (endpoint:MODEL@URL, openai:...) or from answers in FILE.jsonl",
@@ -57,6 +65,7 @@ class AnnotationSourceOptions:
     pre_coords: bool = option(
         "give marked objects to the drafting model by coordinates instead of a drawn box (CODA-LM Table 4)",
         default=False,
+        expert=True,
     )
 
 
@@ -67,16 +76,16 @@ class QuestionCheckOptions:
     )
     sample: int | None = option(
         "number of questions, by the tasks' shares (default 400, as in AutoDrive-QA)", default=None, metavar="N",
-        least=1, identity="n",
+        least=1, identity="n", expert=True,
     )  # fmt: skip
-    seed: int | None = option("seed of the sample (default 0)", default=None, metavar="S", identity="seed")
+    seed: int | None = option("seed of the sample (default 0)", default=None, metavar="S", identity="seed", expert=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationPageOptions:
     reviewer: str = option("name of the reviewer; can be entered on the page", default="", metavar="NAME")
     scale: Literal[5, 10] | None = option(
-        "highest score; scores start at 1 (default 10)", default=None, identity="scale"
+        "highest score; scores start at 1 (default 10)", default=None, identity="scale", expert=True
     )
     host: str = option("address to listen on (default 127.0.0.1: this machine only)", default="127.0.0.1")
     port: int = option(
@@ -84,9 +93,9 @@ class AnnotationPageOptions:
     )
     allow_host: str = option(
         "further names, separated by commas, that browsers may use for this page (default: its address and names)",
-        default="", metavar="NAMES",
+        default="", metavar="NAMES", expert=True,
     )  # fmt: skip
-    no_page: bool = option("create the folder and the drafts, then exit", default=False)
+    no_page: bool = option("create the folder and the drafts, then exit", default=False, expert=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +103,8 @@ class AnnotateOptions(AnnotationSourceOptions, QuestionCheckOptions, AnnotationP
     """`ad2 annotate page`."""
 
     source: str = option(
-        "dataset of the data home, FILE.jsonl of records, or a folder of pictures", metavar="SOURCE", positional=True,
-        identity=("source", "sha256"),
+        "dataset of the data home, FILE.jsonl of records, a folder of pictures, or a study to vote on",
+        metavar="SOURCE", positional=True, identity=("source", "sha256"),
     )  # fmt: skip
     out: Path | None = option(
         "annotation folder; contains records, drafts and decisions. Needed unless SOURCE is one, which is then opened "
@@ -112,19 +121,38 @@ MERGE = ExclusiveOptions()
 class AnnotationExportOptions:
     """`ad2 annotate export`."""
 
-    folder: Path = option(metavar="DIR", positional=True)
-    out: Path = option("file of records to write", metavar="FILE.jsonl")
+    folder: Path = option("annotation folder, or study", metavar="DIR", positional=True)
+    out: Path = option(
+        "file of records to write; of a study: folder for ratings.jsonl and votes.jsonl", metavar="FILE.jsonl|DIR"
+    )
     reviewer: str | None = option(
         "export only the decisions of this reviewer", default=None, metavar="NAME", exclusive=MERGE
     )
     merge: Literal["majority"] | None = option(
         "export the decisions of more than half of the reviewers who finished a record", default=None, exclusive=MERGE
     )
+    runs: tuple[Path, ...] = option(
+        "study: runs with the judge's marks, e.g. rescored ones (default: those that it was drawn from)",
+        default=(), metavar="RUN", expert=True,
+    )  # fmt: skip
+    by: Literal["run", "mean-score"] = option(
+        "study: the judge's winner if it has several runs, as in ad2 judge agree", default="run", expert=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreferenceSampleOptions:
+    """`ad2 annotate sample`."""
+
+    runs: tuple[Path, ...] = option("two or more run folders of ad2 eval", metavar="RUN", positional=True)
+    out: Path = option("folder of the study to write", metavar="STUDY")
+    n: int = option("records per task (default 100)", default=100, metavar="N", least=1)
+    seed: int = option("of the sample and of the sides (default 0)", default=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationResultOptions:
-    """`ad2 annotate agreement` and `ad2 annotate summary`."""
+    """`ad2 annotate summary`."""
 
     folder: Path = option(metavar="DIR", positional=True)
     json: bool = option("print JSON", default=False)
@@ -138,15 +166,23 @@ GROUPS = {
 
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser(
-        "annotate", help="review and annotate records on a web page; export, agreement",
+        "annotate", help="review records and vote on answers on a web page; export, agreement",
         description="Annotate pictures and review texts in a browser. Each action is saved before the next.",
         epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
     add_command(parts, "page", page, AnnotateOptions, GROUPS, help="open the page (the default)")
-    add_command(parts, "export", export, AnnotationExportOptions, help="write finished, complete records as JSON lines")
-    add_command(parts, "agreement", agreement, AnnotationResultOptions, help="agreement between reviewers")
-    add_command(parts, "summary", summary, AnnotationResultOptions, help="results of a check of questions by people")
+    add_command(
+        parts, "export", export, AnnotationExportOptions,
+        help="write finished, complete records as JSON lines; of a study: votes and marks, and their consistency",
+    )  # fmt: skip
+    add_command(
+        parts, "summary", summary, AnnotationResultOptions,
+        help="agreement between reviewers, or results of a check of questions",
+    )  # fmt: skip
+    add_command(
+        parts, "sample", sample, PreferenceSampleOptions, help="draw pairs of answers of runs for people to vote on"
+    )
     _page_by_default(p)
 
 
@@ -165,11 +201,14 @@ def _page_by_default(p: argparse.ArgumentParser) -> None:
 
 def page(options: AnnotateOptions) -> int:
     from lmms_eval_ad2.annotate.folder import is_folder, open_or_make
+    from lmms_eval_ad2.annotate.pairwise_study import is_study
     from lmms_eval_ad2.annotate.project import open_project
     from lmms_eval_ad2.annotate.review_log import reviewer_name
     from lmms_eval_ad2.data.sample import BENCHMARKS, dataset_name, ensure_sample
 
     reviewer = reviewer_name(options.reviewer) if options.reviewer else ""
+    if is_study(Path(options.source)):
+        return _vote(options, reviewer)
     _refuse_combinations(options)
     out, request = _target(options)
     if request.source in map(dataset_name, BENCHMARKS):
@@ -195,6 +234,36 @@ def page(options: AnnotateOptions) -> int:
     return 0
 
 
+def sample(options: PreferenceSampleOptions) -> int:
+    from lmms_eval_ad2.annotate.pairwise_study import draw
+    from lmms_eval_ad2.cli.rescore import find_run
+
+    study = draw([find_run(run) for run in options.runs], options.out, n=options.n, seed=options.seed)
+    for task, counts in study.drawn.items():
+        few = "" if counts["items"] == options.n else f", fewer than {options.n}"
+        show(f"{task}: {counts['items']} of {counts['common']} records{few}, {counts['pairs']} pairs of answers")
+    show(f"study of {', '.join(study.runs)} -> {options.out}; vote: ad2 annotate page {options.out}")
+    return 0
+
+
+def _vote(options: AnnotateOptions, voter: str) -> int:
+    """Open the page on which people vote on the pairs of a study."""
+    from lmms_eval_ad2.annotate.votes import open_project, serve
+    from lmms_eval_ad2.core.errors import Ad2Error
+
+    page = {"source", *(field.name for field in dataclasses.fields(AnnotationPageOptions))} - {"scale", "no_page"}
+    others = [field for field in dataclasses.fields(options) if field.name not in page]
+    if given := [field.name for field in others if getattr(options, field.name) != field.default]:
+        raise Ad2Error(f"{options.source} is a study: {given[0].replace('_', '-')} is not for votes; omit it")
+    project = open_project(Path(options.source))
+    show(f"{options.source}: {len(project.pairs)} pairs of answers, votes of {len(project.voters())} people")
+    serve_until_stopped(
+        functools.partial(serve, project, voter=voter), host=options.host, port=options.port,
+        allow_host=options.allow_host, visitors="see the pictures and vote", saved=f"all votes are in {options.source}",
+    )  # fmt: skip
+    return 0
+
+
 def _target(options: AnnotateOptions) -> tuple[Path, Any]:
     """The annotation folder and the request; SOURCE alone may be the folder, which is then opened again."""
     from lmms_eval_ad2.annotate.folder import QUESTIONS, is_folder, open_folder
@@ -216,10 +285,11 @@ def _target(options: AnnotateOptions) -> tuple[Path, Any]:
 def _refuse_combinations(options: AnnotateOptions) -> None:
     from lmms_eval_ad2.core.errors import Ad2Error
 
-    if options.check and (given := [n for n in ("pre", "boxes", "scale") if getattr(options, n) is not None]):
-        raise Ad2Error(f"--{given[0]} is for the review of texts; --check has no use for it")
+    shown = {"pre": "--pre", "boxes": "--boxes", "scale": "--config scale"}
+    if options.check and (given := [n for n in shown if getattr(options, n) is not None]):
+        raise Ad2Error(f"{shown[given[0]]} is for the review of texts; --check has no use for it")
     if not options.check and (given := [n for n in ("sample", "seed") if getattr(options, n) is not None]):
-        raise Ad2Error(f"--{given[0]} is for the check of questions: add --check")
+        raise Ad2Error(f"--config {given[0]} is for the check of questions: add --check")
 
 
 def _request(options: AnnotateOptions) -> Any:
@@ -227,7 +297,7 @@ def _request(options: AnnotateOptions) -> Any:
     from lmms_eval_ad2.annotate.folder import AnnotationRequest
     from lmms_eval_ad2.llm.settings import one_of
 
-    asks = tuple(one_of(ask.strip(), ASKS, "kind in --ask") for ask in options.ask.split(",") if ask.strip())
+    asks = tuple(one_of(ask.strip(), ASKS, "kind in ask") for ask in options.ask.split(",") if ask.strip())
     same = [field.name for field in dataclasses.fields(AnnotationRequest) if field.name != "asks"]
     return AnnotationRequest(asks=asks, **{name: getattr(options, name) for name in same})
 
@@ -256,7 +326,13 @@ def _open_project(path: Path) -> AnnotationProject:
 def export(options: AnnotationExportOptions) -> int:
     """Return 0 if at least one record was written, else 1."""
     from lmms_eval_ad2.annotate.export import export as write
+    from lmms_eval_ad2.annotate.pairwise_study import is_study
+    from lmms_eval_ad2.core.errors import Ad2Error
 
+    if is_study(options.folder):
+        return _export_study(options)
+    if options.runs or options.by != "run":
+        raise Ad2Error(f"--config {'runs' if options.runs else 'by'}: is for studies; {options.folder} is none")
     project = _open_project(options.folder)
     done = write(project, options.out, reviewer=options.reviewer, merged=options.merge)
     show(f"{done.n} of {len(project.folder)} records -> {options.out}")
@@ -266,77 +342,44 @@ def export(options: AnnotationExportOptions) -> int:
     return 0 if done.n else 1
 
 
-def agreement(options: AnnotationResultOptions) -> int:
-    from lmms_eval_ad2.annotate.results import acceptance
-    from lmms_eval_ad2.annotate.results import agreement as measure
+def _export_study(options: AnnotationExportOptions) -> int:
+    from lmms_eval_ad2.annotate.pairwise_study import judged_answers, rating_rows, vote_rows
+    from lmms_eval_ad2.annotate.votes import open_project
+    from lmms_eval_ad2.cli.judge import print_agreement
+    from lmms_eval_ad2.cli.rescore import find_run
+    from lmms_eval_ad2.core.errors import Ad2Error
+    from lmms_eval_ad2.judge import agreement, files
 
-    project = _open_project(options.folder)
-    found = {**measure(project), "drafts": acceptance(project)}
-    if options.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-        return 0
-    for line in _lines(found):
-        show(line)
+    if options.reviewer or options.merge:
+        raise Ad2Error(f"{options.folder} is a study: its votes are exported by voter; omit --reviewer and --merge")
+    project = open_project(options.folder)
+    votes = project.human_votes()
+    if not votes:
+        raise Ad2Error(f"{options.folder} has no votes yet: ad2 annotate page {options.folder}")
+    answers, judge = judged_answers(project.study, [find_run(run) for run in options.runs])
+    files.write_rows(options.out / "ratings.jsonl", rating_rows(answers, judge))
+    files.write_rows(options.out / "votes.jsonl", vote_rows(votes))
+    n, voters = sum(len(one.votes) for one in votes), len(project.voters())
+    show(f"{n} votes of {voters} people on {len(votes)} of {len(project.pairs)} pairs; judge: {judge}")
+    print_agreement(agreement.compare(answers, votes, options.by), options.by, False)
     return 0
-
-
-def _lines(found: dict[str, Any]) -> list[str]:
-    from lmms_eval_ad2.cli.check_text import number
-
-    scores, verdicts, changes = found["scores"], found["verdicts"], found["changes"]
-    lines = ["finished: " + (", ".join(f"{reviewer} {n}" for reviewer, n in found["finished"].items()) or "none")]
-    lines.append(
-        f"scores ({found['scale'][0]}-{found['scale'][1]}): {scores['units']} texts, "
-        f"{scores['units_by_two_or_more']} by two or more; Krippendorff's alpha "
-        f"{number(scores['alpha_interval'])} (interval), {number(scores['alpha_ordinal'])} (ordinal)"
-    )
-    for name, part in (("keep / change / delete", verdicts), ("complete / incomplete", found["complete"])):
-        lines.append(
-            f"{name}: {part['units_by_two_or_more']} by two or more, {_share(part['same'])} of pairs alike, "
-            f"alpha {number(part['alpha_nominal'])} (nominal)"
-        )
-    lines.append(
-        f"changed by two or more: {changes['units_by_two_or_more']} texts, similarity {number(changes['similarity'])}"
-    )
-    for pair in found["pairs"]:
-        kappa, rho, gap = (number(pair[name]) for name in ("kappa_quadratic", "spearman", "mean_difference"))
-        lines.append(
-            f"{' - '.join(pair['reviewers'])}: {pair['scores']} scores, weighted kappa {kappa} (quadratic), Spearman "
-            f"{rho}, mean difference {gap}; {pair['verdicts']} verdicts, {_share(pair['same_verdict'])} alike"
-        )
-    return lines + _draft_lines(found["drafts"])
-
-
-def _draft_lines(rows: list[dict[str, Any]]) -> list[str]:
-    """Our shares of accepted drafts, and below those of regions the paper's."""
-    from lmms_eval_ad2.report import published
-
-    lines = [
-        f"drafts of {row['task']} by {row['author']}: {row['accepted']} of {row['reviewed']} reviews accepted them "
-        f"unchanged ({_share(row['share'])})"
-        for row in rows
-    ]
-    if any(row["task"] == "region" for row in rows):
-        table = published.table("coda_lm", 4)
-        figures = ", ".join(f"{row.labels['prompt']} {row.values['recall']:g} %" for row in table.rows)
-        lines.append(f"  {table.source}: {figures} (GPT-4V, 100 images; its requirements are not defined)")
-    return lines
 
 
 def summary(options: AnnotationResultOptions) -> int:
+    """Print the agreement between reviewers of texts, or the results of a check of questions."""
+    from lmms_eval_ad2.annotate import results
     from lmms_eval_ad2.annotate.folder import open_folder
-    from lmms_eval_ad2.annotate.project import QuestionCheckProject
-    from lmms_eval_ad2.annotate.results import summary as results
-    from lmms_eval_ad2.cli.check_text import summary_lines
+    from lmms_eval_ad2.annotate.project import QuestionCheckProject, open_project
+    from lmms_eval_ad2.cli.check_text import agreement_lines, summary_lines
 
-    found = results(QuestionCheckProject(open_folder(options.folder)))
+    project = open_project(open_folder(options.folder))
+    if isinstance(project, QuestionCheckProject):
+        found = results.summary(project)
+    else:
+        found = {**results.agreement(project), "drafts": results.acceptance(project)}
     if options.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
-    for line in summary_lines(found):
+    for line in summary_lines(found) if isinstance(project, QuestionCheckProject) else agreement_lines(found):
         show(line)
     return 0
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.1f} %"

@@ -1,4 +1,4 @@
-"""`ad2 data`: import releases into the data home; list, count, verify, relocate and remove imported datasets."""
+"""`ad2 data`: import releases into the data home; list, count, verify and remove imported datasets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmms_eval_ad2.report.table import Table
 if TYPE_CHECKING:
     from lmms_eval_ad2.data.home import DatasetManifest, DatasetVerification
 
-# `ad2 data stats`: records of a dataset by part and sub-task, weather and severity, or what else its records state.
+# `ad2 data list NAME`: records of a dataset by part and sub-task, weather and severity, or what else its records state.
 
 NOT_STATED = "not stated"
 _MOST_COLUMNS = 12  # more values of a condition are rows
@@ -74,27 +74,37 @@ def _cell(found: DatasetStatistics, split: str, **where: str) -> str:
 class DataImportOptions:
     """`ad2 data import`."""
 
-    release: str = option("name of the release, see `ad2 data schema`", metavar="NAME", positional=True)
+    release: str = option("name of the release, see `ad2 data list --layout`", metavar="NAME", positional=True)
     source: Path = option("the release's file or folder", metavar="SOURCE", positional=True)
     split: str | None = option("split (default: the release's own)", default=None)
     images: Path | None = option("folder that image paths are relative to", default=None, metavar="DIR")
-    format: str | None = option("format of a release that has several (coda_lm: raw, llava)", default=None, metavar="F")
+    format: str | None = option(
+        "format of a release that has several (coda_lm: raw, llava)", default=None, metavar="F", expert=True
+    )
     metadata: Path | None = option(
         "COCO file of CODA's annotations: adds time and weather of the images (coda_lm, format raw)",
-        default=None, metavar="FILE",
+        default=None, metavar="FILE", expert=True,
     )  # fmt: skip
     skip_bad: bool = option("continue after bad rows; they are counted and listed", default=False)
-    check_images: bool = option("decode every image; a broken one is a bad row", default=False)
+    check_images: bool = option("decode every image; a broken one is a bad row", default=False, expert=True)
     partial: bool = option("accept other numbers of records than the release has, and missing images", default=False)
     name: str | None = option("store it under this name", default=None, flag="--as", metavar="NAME")
-    no_resume: bool = option("restart instead of continuing an interrupted import", default=False)
+    no_resume: bool = option("restart instead of continuing an interrupted import", default=False, expert=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataListOptions:
     """`ad2 data list`."""
 
-    json: bool = option("print the complete manifests as JSON", default=False)
+    name: str | None = option(
+        "count the records of this dataset by part and sub-task, weather and severity, or what else they state",
+        default=None, metavar="NAME", positional=True,
+    )  # fmt: skip
+    layout: bool = option(
+        "print the file layout that an import of release NAME accepts instead (without NAME: all releases)",
+        default=False,
+    )
+    json: bool = option("print the complete manifests, or every combination of counts, as JSON", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,26 +113,12 @@ class DataVerifyOptions:
 
     name: str = option(metavar="NAME", positional=True)
     split: str | None = option("split (default: all that are imported)", default=None)
-    images: bool = option("decode every image and compare its size", default=False)
+    images: Path | None = option(
+        "first set the folder that image paths are relative to, after the images were moved", default=None,
+        metavar="DIR",
+    )  # fmt: skip
+    decode: bool = option("decode every image and compare its size", default=False)
     json: bool = option("print JSON", default=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataRelocateOptions:
-    """`ad2 data relocate`."""
-
-    name: str = option(metavar="NAME", positional=True)
-    images: Path = option("new folder that image paths are relative to", metavar="DIR")
-    split: str | None = option("split (default: all that are imported)", default=None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataStatsOptions:
-    """`ad2 data stats`."""
-
-    name: str = option(metavar="NAME", positional=True)
-    split: str | None = option("split (default: all that are imported)", default=None)
-    json: bool = option("print every combination as JSON", default=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,21 +129,13 @@ class DataRemoveOptions:
     split: str | None = option("split (may be omitted if there is only one)", default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DataSchemaOptions:
-    """`ad2 data schema`."""
-
-    name: str | None = option("release (default: list all releases)", default=None, metavar="NAME", positional=True)
-
-
 def register(subparsers: Any) -> None:
     parser = subparsers.add_parser("data", help="import benchmarks; list and verify imported data")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_command(actions, "import", run_import, DataImportOptions, help="read a release from disk into the data home")
-    add_command(actions, "list", run_list, DataListOptions, help="list the imported datasets")
     add_command(
-        actions, "stats", run_stats, DataStatsOptions,
-        help="count the records by part and sub-task, weather and severity, or what else they state",
+        actions, "list", run_list, DataListOptions,
+        help="list the imported datasets, count the records of one, or print the file layout of a release",
     )  # fmt: skip
     add_command(
         actions,
@@ -156,12 +144,10 @@ def register(subparsers: Any) -> None:
         DataVerifyOptions,
         help="check hashes, counts and records; exit code 1 if something is wrong",
     )
-    add_command(actions, "relocate", run_relocate, DataRelocateOptions, help="set the folder of a dataset's images")
     add_command(
         actions, "remove", run_remove, DataRemoveOptions,
         help="remove an imported split from the data home, without asking; your images stay",
     )  # fmt: skip
-    add_command(actions, "schema", run_schema, DataSchemaOptions, help="print the file layout that an import accepts")
 
 
 def run_import(options: DataImportOptions) -> int:
@@ -197,27 +183,41 @@ def run_list(options: DataListOptions) -> int:
     from lmms_eval_ad2.data.home import home, list_datasets
     from lmms_eval_ad2.data.home.dataset import damage
 
+    if options.layout:
+        return _print_layout(options.name)
+    if options.name:
+        return _print_statistics(options.name, options.json)
     manifests = list_datasets()
     if options.json:
         rows = [{**manifest.to_dict(), "damaged": damage(manifest) or None} for manifest in manifests]
         print(json.dumps(rows, ensure_ascii=False, indent=1))
         return 0
     if not manifests:
-        print(f"no datasets in {home()}; ad2 data schema lists the releases that can be imported")
+        print(f"no datasets in {home()}; ad2 data list --layout lists the releases that can be imported")
     for manifest in manifests:
         show(damage(manifest) or _describe(manifest))
     return 0
 
 
-def run_stats(options: DataStatsOptions) -> int:
+def _print_statistics(name: str, as_json: bool) -> int:
     from lmms_eval_ad2.data.home.dataset import load_dataset
     from lmms_eval_ad2.data.home.statistics import statistics
 
-    found = [statistics(load_dataset(options.name, split)) for split in _splits(options.name, options.split)]
-    if options.json:
+    found = [statistics(load_dataset(name, split)) for split in _splits(name, None)]
+    if as_json:
         print(json.dumps([one.to_json() for one in found], ensure_ascii=False, indent=1))
     else:
         show("\n\n".join(map(render, found)))
+    return 0
+
+
+def _print_layout(name: str | None) -> int:
+    from lmms_eval_ad2.data.releases import find_release, releases
+
+    if name:
+        print(find_release(name).schema, end="")
+    else:
+        print(Table(("release", "title"), [(r.name, r.title) for r in releases().values()]).plain())
     return 0
 
 
@@ -235,36 +235,19 @@ def run_remove(options: DataRemoveOptions) -> int:
 
 
 def run_verify(options: DataVerifyOptions) -> int:
-    from lmms_eval_ad2.data.home import verify
+    from lmms_eval_ad2.data.home import relocate, verify
 
-    verdicts = [verify(options.name, split, options.images) for split in _splits(options.name, options.split)]
+    splits = _splits(options.name, options.split)
+    if options.images:
+        for split in splits:
+            relocate(options.name, split, options.images)
+    verdicts = [verify(options.name, split, options.decode) for split in splits]
     if options.json:
         print(json.dumps([_verdict_dict(verdict) for verdict in verdicts], ensure_ascii=False, indent=1))
     else:
         for verdict in verdicts:
             _print_verdict(verdict)
     return 0 if all(verdict.ok for verdict in verdicts) else 1
-
-
-def run_relocate(options: DataRelocateOptions) -> int:
-    from lmms_eval_ad2.data.home import relocate
-
-    for split in _splits(options.name, options.split):
-        manifest = relocate(options.name, split, options.images)
-        show(f"{manifest.name} ({manifest.split}): images at {manifest.image_root}")
-    return 0
-
-
-def run_schema(options: DataSchemaOptions) -> int:
-    from lmms_eval_ad2.data.releases import find_release, releases
-
-    if options.name:
-        print(find_release(options.name).schema, end="")
-    else:
-        from lmms_eval_ad2.report.table import Table
-
-        print(Table(("release", "title"), [(r.name, r.title) for r in releases().values()]).plain())
-    return 0
 
 
 def _splits(name: str, split: str | None) -> list[str]:

@@ -98,7 +98,7 @@ def _faults(plan: TaskPlan) -> list[str]:
     task, share = plan.task, "" if plan.read == plan.questions else f" (of {plan.read} questions read)"
     return [
         f"task {task.name}: {len(plan.missing)} of {plan.images} images{share} are missing, e.g. {plan.missing[0]}: "
-        f"ad2 data relocate {task.dataset} --split {task.split} --images DIR"
+        f"ad2 data verify {task.dataset} --split {task.split} --images DIR"
     ]
 
 

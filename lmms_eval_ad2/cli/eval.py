@@ -55,6 +55,7 @@ class EvalOptions(JudgeOptions):
         "replies to each question: the score is their mean; also how many questions have equal, or only right replies",
         default=1,
         metavar="N",
+        expert=True,
     )
     batch_size: str = option("lmms-eval's --batch_size (default 1)", default="1", metavar="N")
     device: str | None = option("lmms-eval's --device", default=None)
@@ -62,11 +63,13 @@ class EvalOptions(JudgeOptions):
         "refuse to ask questions that the model was trained on, as its ad2_training.json names them (default: they are "
         "counted in the tables)",
         default=False,
+        expert=True,
     )
     strict_requests: bool = option(
         "exit with code 1 if requests failed; the same command repeats them (default: code 2 if none was answered, "
         "else a message)",
         default=False,
+        expert=True,
     )
     dry_run: bool = option(
         "only check data, images, model, key, prompts and judge, and print the requests and the judge's cost to come",
@@ -151,7 +154,7 @@ def _failed_requests() -> bool:
 
     n_failed, n_requests = failed_requests(current().tables)
     if n_failed:
-        text = f"--strict-requests: {n_failed} of {n_requests} requests failed; the same command repeats them"
+        text = f"strict_requests: {n_failed} of {n_requests} requests failed; the same command repeats them"
         show(f"error: {text}", file=sys.stderr)
     return n_failed > 0
 

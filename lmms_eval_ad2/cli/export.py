@@ -1,4 +1,4 @@
-"""`ad2 export swift`: training files for ms-swift. `ad2 export coda_lm`, `drivelm`: replies as official files."""
+"""`ad2 export swift`: training files for ms-swift. `ad2 export answers`: replies of a run as official files."""
 
 from __future__ import annotations
 
@@ -37,14 +37,22 @@ class ExportSwiftOptions:
         "split of the data (default: train; evaluation splits are refused)", default="train", needs="tasks"
     )
     images_out: Path | None = option(
-        "folder of pictures with drawn marks (default: FILE_images)", default=None, metavar="DIR", needs="tasks"
+        "folder of pictures with drawn marks (default: FILE_images)",
+        default=None,
+        metavar="DIR",
+        needs="tasks",
+        expert=True,
     )
     limit: int | None = option("at most N questions per task", default=None, metavar="N", least=1, needs="tasks")
-    shuffle: bool = option("draw and order the questions at random, by --seed", default=False, needs="tasks")
-    seed: int = option("seed of --shuffle (default 0)", default=0, metavar="S")
-    allow_shared_scenes: bool = option("accept other pictures of an evaluation scene", default=False, needs="tasks")
+    shuffle: bool = option(
+        "draw and order the questions at random, by --seed", default=False, needs="tasks", expert=True
+    )
+    seed: int = option("seed of --shuffle (default 0)", default=0, metavar="S", expert=True)
+    allow_shared_scenes: bool = option(
+        "accept other pictures of an evaluation scene", default=False, needs="tasks", expert=True
+    )
     drop_leaks: bool = option(
-        "drop questions that are in an evaluation split, instead of refusing", default=False, needs="tasks"
+        "drop questions that are in an evaluation split, instead of refusing", default=False, needs="tasks", expert=True
     )
     asked: tuple[str, ...] = option(
         "--drives: what is asked about each frame (default action)", default=("action",), metavar="TASK",
@@ -52,65 +60,70 @@ class ExportSwiftOptions:
     )  # fmt: skip
     balance: float = option(
         "--drives: repeat frames of rare classes (action, range of speed): (frames of the most frequent class / of "
-        "this one) ** B (default 0.5; 0: none)", default=0.5, metavar="B", least=0, most=1, needs="drives",
+        "this one) ** B (default 0.5; 0: none)", default=0.5, metavar="B", least=0, most=1, needs="drives", expert=True,
     )  # fmt: skip
     repeat: int = option(
-        "--drives: at most N repetitions of a frame (default 8)", default=8, metavar="N", least=1, needs="drives"
+        "--drives: at most N repetitions of a frame (default 8)",
+        default=8,
+        metavar="N",
+        least=1,
+        needs="drives",
+        expert=True,
     )
     times: tuple[int, ...] = option(
         "--drives: how often the frames of each folder are written, in the order of --drives (default: once)",
-        default=(), metavar="N", needs="drives",
+        default=(), metavar="N", needs="drives", expert=True,
     )  # fmt: skip
     questions: int = option(
         "--drives: questions about each frame from DIR/questions.jsonl, at most N (default 0)", default=0, metavar="N",
         least=0, needs="drives",
     )  # fmt: skip
-    reasons: bool = option("--drives: answers of actions end with the expert's reason", default=False, needs="drives")
+    reasons: bool = option(
+        "--drives: answers of actions end with the expert's reason", default=False, needs="drives", expert=True
+    )
     unseen_reasons: bool = option(
-        "--drives: also frames whose picture does not show why the expert slows down", default=False, needs="drives"
+        "--drives: also frames whose picture does not show why the expert slows down",
+        default=False,
+        needs="drives",
+        expert=True,
     )
     prompts: Path | None = option(
-        "--drives: file of driving prompts (as ad2 drive run --prompts)", default=None, needs="drives"
+        "--drives: file of driving prompts (as for ad2 drive run)", default=None, needs="drives", expert=True
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportCodaOptions:
-    """`ad2 export coda_lm`."""
+class ExportAnswersOptions:
+    """`ad2 export answers`."""
 
     run: Path = option(
         "run folder (with summary.json), or a folder that contains one run", positional=True, metavar="RUN"
     )
-    out: Path = option("folder of the answer files", metavar="DIR")
-    tasks: str = option("tasks of the run, one per file (default: all of CODA-LM)", default="", metavar="TASK,...")
+    out: Path = option(
+        "CODA-LM: folder of the answer files; DriveLM: file to write, or a folder for output.json (submission.json "
+        "with team)",
+        metavar="DIR|FILE.json",
+    )
+    tasks: str = option(
+        "tasks of the run, of one benchmark; of CODA-LM one per file (default: all)", default="", metavar="TASK,..."
+    )
     fill_empty: bool = option(
-        "write an empty answer for a record without a reply, so that each record has a row (default: no row)",
+        "write an empty answer for a record or question without a reply, so that each has a row (default: no row)",
         default=False,
+        expert=True,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportDriveLmOptions:
-    """`ad2 export drivelm`."""
-
-    run: Path = option(
-        "run folder (with summary.json), or a folder that contains one run", positional=True, metavar="RUN"
-    )
-    out: Path = option("file to write, or a folder for output.json (submission.json with --team)", metavar="FILE|DIR")
-    tasks: str = option("tasks of the run (default: all of DriveLM)", default="", metavar="TASK,...")
     parsed: bool = option(
-        "write the choice of a closed question as the challenge spells it (B; Yes.), which it compares by exact "
-        "equality (default: the reply, unchanged)",
+        "DriveLM: write the choice of a closed question as the challenge spells it (B; Yes.), which it compares by "
+        "exact equality (default: the reply, unchanged)",
         default=False,
-    )
-    fill_empty: bool = option(
-        "write an empty answer for a question without a reply, so that each question has a row (default: no row)",
-        default=False,
+        expert=True,
     )
     team: Path | None = option(
-        "JSON file with method, team, authors, email, institution, country: write a submission that contains the rows",
+        "DriveLM: JSON file with method, team, authors, email, institution, country: write a submission that contains "
+        "the rows",
         default=None,
         metavar="TEAM.json",
+        expert=True,
     )
 
 
@@ -120,10 +133,10 @@ def register(subparsers: Any) -> None:
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_command(actions, "swift", run_swift, ExportSwiftOptions, help="messages with images in ms-swift's format")
-    add_command(actions, "coda_lm", run_coda_lm, ExportCodaOptions, help="replies of a run as CODA-LM's answer files")
     add_command(
-        actions, "drivelm", run_drivelm, ExportDriveLmOptions, help="replies of a run as the DriveLM challenge's file"
-    )
+        actions, "answers", run_answers, ExportAnswersOptions,
+        help="replies of a run as CODA-LM's answer files, or as the DriveLM challenge's file",
+    )  # fmt: skip
 
 
 def run_swift(options: ExportSwiftOptions) -> int:
@@ -166,13 +179,26 @@ def _run_drives(options: ExportSwiftOptions) -> int:
     return 0
 
 
-def run_coda_lm(options: ExportCodaOptions) -> int:
+def run_answers(options: ExportAnswersOptions) -> int:
     from lmms_eval_ad2.cli.rescore import find_run
-    from lmms_eval_ad2.data.export.answer_files import export_answers
+    from lmms_eval_ad2.core.errors import Ad2Error
+    from lmms_eval_ad2.data.export import answer_files, drivelm_answers
+    from lmms_eval_ad2.scoring.result_files import read_summary
 
-    names = [name for name in options.tasks.split(",") if name]
-    written = export_answers(find_run(options.run), options.out, tasks=names, fill=options.fill_empty)
-    for file in written:
+    run, names = find_run(options.run), [name for name in options.tasks.split(",") if name]
+    tables = read_summary(run)["tasks"]
+    benchmarks = {table.get("benchmark") for name, table in tables.items() if name in names or not names}
+    found = sorted(benchmarks & {answer_files.BENCHMARK, answer_files.BENCHMARK})
+    if len(found) > 1:
+        raise Ad2Error(f"{run} has tasks of {' and '.join(found)}: name those of one, with --tasks")
+    if not found:
+        wanted = f"--tasks {options.tasks}: " if names else ""
+        raise Ad2Error(f"{wanted}{run} has no such task of CODA-LM or DriveLM; it has: {', '.join(tables) or 'none'}")
+    if found == [answer_files.BENCHMARK]:
+        return _run_drivelm(options, run, names)
+    if options.parsed or options.team:
+        raise Ad2Error("parsed and team are for DriveLM; the answers of this run are of CODA-LM")
+    for file in answer_files.export_answers(run, options.out, tasks=names, fill=options.fill_empty):
         show("\n".join(_answer_lines(file, options.fill_empty)))
     return 0
 
@@ -186,25 +212,22 @@ def _answer_lines(file: WrittenAnswers, filled: bool) -> list[str]:
 
 def _lacking(items: str, not_asked: int, failed: int, filled: bool) -> list[str]:
     """One line per reason for which records or questions have no reply."""
-    how = "written with an empty answer" if filled else "left out; --fill-empty writes an empty answer"
+    how = "written with an empty answer" if filled else "left out; --config fill_empty=true writes an empty answer"
     reasons = {f"{items} were not asked by the run": not_asked, "requests failed": failed}
     return [f"  {number} {text}: {how}" for text, number in reasons.items() if number]
 
 
-def run_drivelm(options: ExportDriveLmOptions) -> int:
-    from lmms_eval_ad2.cli.rescore import find_run
+def _run_drivelm(options: ExportAnswersOptions, run: Path, names: list[str]) -> int:
     from lmms_eval_ad2.data.export.answer_files import export_drivelm
 
-    names = [name for name in options.tasks.split(",") if name]
     file = export_drivelm(
-        find_run(options.run), options.out, tasks=names, fill=options.fill_empty, parsed=options.parsed,
-        team=options.team,
-    )  # fmt: skip
+        run, options.out, tasks=names, fill=options.fill_empty, parsed=options.parsed, team=options.team
+    )
     show("\n".join(_drivelm_lines(file, options)))
     return 0
 
 
-def _drivelm_lines(file: WrittenDriveLm, options: ExportDriveLmOptions) -> list[str]:
+def _drivelm_lines(file: WrittenDriveLm, options: ExportAnswersOptions) -> list[str]:
     lines = [
         f"{file.path}: {file.rows} rows of {file.questions} questions of {file.data}, from {', '.join(file.tasks)}"
     ]

@@ -1,8 +1,7 @@
-"""`ad2 judge`: rate a file of answers, make and hold a human study, compare ratings with votes (CODA-LM, Table 7)."""
+"""`ad2 judge`: rate a file of answers, compare ratings with human votes (CODA-LM, Table 7)."""
 
 from __future__ import annotations
 
-import functools
 import json
 import sys
 from collections import Counter
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lmms_eval_ad2.cli.judge_options import JudgeOptions, print_address
-from lmms_eval_ad2.cli.local_page import serve_until_stopped
 from lmms_eval_ad2.core.options import add_command, option
 from lmms_eval_ad2.core.printed import shortened, show
 
@@ -30,14 +28,16 @@ class JudgeRateOptions(JudgeOptions):
     items: Path = option(metavar="ITEMS.jsonl", positional=True)
     out: Path = option("file of ratings to write", metavar="RATINGS.jsonl")
     cache: Path | None = option(
-        "cache of an LLM judge's replies (default: RATINGS.jsonl.sqlite)", default=None, metavar="FILE"
+        "cache of an LLM judge's replies (default: RATINGS.jsonl.sqlite)", default=None, metavar="FILE", expert=True
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgreementOptions:
-    """How marks are compared with human votes."""
+class JudgeAgreeOptions:
+    """`ad2 judge agree`."""
 
+    ratings: Path = option(metavar="RATINGS.jsonl", positional=True)
+    human: Path = option(metavar="HUMAN.jsonl", positional=True)
     by: Literal["run", "mean-score"] = option(
         "the judge's winner if it has several runs: one in each run, and the shares are averaged (run, the default); "
         "or the higher mean mark over the runs (mean-score)",
@@ -46,61 +46,11 @@ class AgreementOptions:
     json: bool = option("print JSON", default=False)
 
 
-@dataclass(frozen=True, kw_only=True)
-class JudgeAgreeOptions(AgreementOptions):
-    """`ad2 judge agree`."""
-
-    ratings: Path = option(metavar="RATINGS.jsonl", positional=True)
-    human: Path = option(metavar="HUMAN.jsonl", positional=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgeSampleOptions:
-    """`ad2 judge sample`."""
-
-    runs: tuple[Path, ...] = option("two or more run folders of ad2 eval", metavar="RUN", positional=True)
-    out: Path = option("folder of the study to write", metavar="STUDY")
-    n: int = option("records per task (default 100)", default=100, metavar="N", least=1)
-    seed: int = option("of the sample and of the sides (default 0)", default=0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgeVoteOptions:
-    """`ad2 judge vote`."""
-
-    study: Path = option(metavar="STUDY", positional=True)
-    voter: str = option("name of the voter; can be entered on the page", default="", metavar="NAME")
-    host: str = option("address to listen on (default 127.0.0.1: this machine only)", default="127.0.0.1")
-    port: int = option(
-        "port to listen on; 0 selects a free one (default 7862)", default=7862, least=0, most=65_535, metavar="P"
-    )
-    allow_host: str = option(
-        "further names, separated by commas, that browsers may use for this page", default="", metavar="NAMES"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class JudgeConvertOptions(AgreementOptions):
-    """`ad2 judge convert`."""
-
-    study: Path = option(metavar="STUDY", positional=True)
-    runs: tuple[Path, ...] = option(
-        "runs with the judge's marks, e.g. rescored ones (default: those that the study was drawn from)",
-        default=(), metavar="RUN",
-    )  # fmt: skip
-    out: Path = option("folder for ratings.jsonl and votes.jsonl", metavar="DIR")
-
-
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("judge", help="rate answers with a judge; human votes on answers; compare both")
+    p = subparsers.add_parser("judge", help="rate answers with a judge; compare its ratings with human votes")
     parts = p.add_subparsers(dest="action", metavar="ACTION", required=True)
     add_command(parts, "rate", rate, JudgeRateOptions, help="rate a JSONL file of answers (format: docs/judge.md)")
     add_command(parts, "agree", agree, JudgeAgreeOptions, help="consistency of a judge with the human majority")
-    add_command(parts, "sample", sample, JudgeSampleOptions, help="draw pairs of answers of runs for a human study")
-    add_command(parts, "vote", vote, JudgeVoteOptions, help="open the page on which people vote on the pairs")
-    add_command(
-        parts, "convert", convert, JudgeConvertOptions, help="votes and the runs' marks as files, and their consistency"
-    )
 
 
 def rate(options: JudgeRateOptions) -> int:
@@ -153,58 +103,11 @@ def agree(options: JudgeAgreeOptions) -> int:
     from lmms_eval_ad2.judge import agreement, files
 
     found = agreement.compare(files.read_ratings(options.ratings), files.read_votes(options.human), options.by)
-    _print_agreement(found, options.by, options.json)
+    print_agreement(found, options.by, options.json)
     return 0
 
 
-def sample(options: JudgeSampleOptions) -> int:
-    from lmms_eval_ad2.annotate.pairwise_study import draw
-    from lmms_eval_ad2.cli.rescore import find_run
-
-    study = draw([find_run(run) for run in options.runs], options.out, n=options.n, seed=options.seed)
-    for task, counts in study.drawn.items():
-        few = "" if counts["items"] == options.n else f", fewer than {options.n}"
-        show(f"{task}: {counts['items']} of {counts['common']} records{few}, {counts['pairs']} pairs of answers")
-    show(f"study of {', '.join(study.runs)} -> {options.out}; vote: ad2 judge vote {options.out}")
-    return 0
-
-
-def vote(options: JudgeVoteOptions) -> int:
-    from lmms_eval_ad2.annotate.review_log import reviewer_name
-    from lmms_eval_ad2.annotate.votes import open_project, serve
-
-    voter = reviewer_name(options.voter) if options.voter else ""
-    project = open_project(options.study)
-    show(f"{options.study}: {len(project.pairs)} pairs of answers, votes of {len(project.voters())} people")
-    serve_until_stopped(
-        functools.partial(serve, project, voter=voter), host=options.host, port=options.port,
-        allow_host=options.allow_host, visitors="see the pictures and vote", saved=f"all votes are in {options.study}",
-    )  # fmt: skip
-    return 0
-
-
-def convert(options: JudgeConvertOptions) -> int:
-    from lmms_eval_ad2.annotate.pairwise_study import judged_answers, rating_rows, vote_rows
-    from lmms_eval_ad2.annotate.votes import open_project
-    from lmms_eval_ad2.cli.rescore import find_run
-    from lmms_eval_ad2.core.errors import Ad2Error
-    from lmms_eval_ad2.judge import agreement, files
-
-    project = open_project(options.study)
-    votes = project.human_votes()
-    if not votes:
-        raise Ad2Error(f"{options.study} has no votes yet: ad2 judge vote {options.study}")
-    answers, judge = judged_answers(project.study, [find_run(run) for run in options.runs])
-    files.write_rows(options.out / "ratings.jsonl", rating_rows(answers, judge))
-    files.write_rows(options.out / "votes.jsonl", vote_rows(votes))
-    if not options.json:
-        n, voters = sum(len(one.votes) for one in votes), len(project.voters())
-        show(f"{n} votes of {voters} people on {len(votes)} of {len(project.pairs)} pairs; judge: {judge}")
-    _print_agreement(agreement.compare(answers, votes, options.by), options.by, options.json)
-    return 0
-
-
-def _print_agreement(found: Mapping[str, JudgeAgreement], by: By, as_json: bool) -> None:
+def print_agreement(found: Mapping[str, JudgeAgreement], by: By, as_json: bool) -> None:
     tables = {task: {**_table(a), "by": by} for task, a in found.items()}
     if as_json:
         print(json.dumps(tables, indent=2))

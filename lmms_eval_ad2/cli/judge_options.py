@@ -32,11 +32,13 @@ class JudgeOptions:
         metavar="N",
         least=1,
         most=MOST_JUDGEMENTS,
+        expert=True,
     )
 
     judge_images: bool = option(
         "the LLM judge sees the images of each record, with its mark drawn; needs a model that takes images",
         default=False,
+        expert=True,
     )
 
     def set_environment(self) -> None:

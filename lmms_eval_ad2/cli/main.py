@@ -16,17 +16,28 @@ from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import one_line, print_logs_safely
 from lmms_eval_ad2.core.version import __version__
 
-# The order of `ad2 --help`; commands of other distributions follow by name.
+# The order of `ad2 --help`: first what most people need; commands of other distributions follow by name.
+FIRST = ("demo", "doctor", "data", "tasks", "eval", "report", "drive", "threats", "learn", "robot")
 ORDER = (
-    "demo", "data", "eval", "tasks", "merge", "rescore", "score", "report", "judge", "drivelm", "drive", "scenic",
-    "threats", "carla", "serve", "robot", "mcq", "export", "learn", "annotate", "doctor",
+    *FIRST, "score", "rescore", "merge", "judge", "mcq", "annotate", "export", "scenic", "carla", "serve",
 )  # fmt: skip
+SEPARATOR = "    " + 60 * "-"
+
+
+class CommandList(argparse.HelpFormatter):
+    """Help with a line between the commands that most people need first and the others."""
+
+    def _format_action(self, action: argparse.Action) -> str:
+        text = super()._format_action(action)
+        return f"{text}{SEPARATOR}\n" if action.dest == FIRST[-1] and not action.option_strings else text
 
 
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
     """Return the parser of the command that the first word names, else of all commands (faster than always all)."""
     top = argparse.ArgumentParser(
-        prog="ad2", description="Driving benchmarks for vision-language models as plain lmms-eval tasks."
+        prog="ad2",
+        description="Driving benchmarks for vision-language models as plain lmms-eval tasks.",
+        formatter_class=CommandList,
     )
     top.add_argument("--version", action="version", version=f"lmms-eval-ad2 {__version__}")
     subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -21,8 +21,6 @@ COMPARE = "compare"
 
 
 OUTPUT = ExclusiveOptions()
-ROWS = ExclusiveOptions()
-PAIRS = ExclusiveOptions()
 LISTS = ExclusiveOptions()
 LIMIT = 20  # samples listed by --wrong
 
@@ -37,13 +35,13 @@ class ReportOptions:
     json: bool = option("print the figures as JSON", default=False, exclusive=OUTPUT)
     published: bool = option(
         "with the papers' figures in the terminal too (Markdown, JSON and the page have them)",
-        default=False, exclusive=ROWS,
+        default=False,
     )  # fmt: skip
     published_file: Path | None = option(
         "published rows of your own benchmarks, YAML (docs/own-benchmark.md); printed in the terminal too",
-        default=None, metavar="FILE",
+        default=None, metavar="FILE", expert=True,
     )  # fmt: skip
-    no_published: bool = option("omit the papers' figures everywhere", default=False, exclusive=ROWS)
+    no_published: bool = option("omit the papers' figures everywhere", default=False, expert=True)
     wide: bool = option(
         "print all columns, intervals and strict scores, and all tasks (default: one row per model, 100 columns)",
         default=False,
@@ -61,7 +59,7 @@ class ReportOptions:
     limit: int = option(f"--wrong: number of samples listed (default {LIMIT})", default=LIMIT, least=1, needs="wrong")
     images: Path | None = option(
         "--sample: write its pictures there, with the answer and the reference of points and boxes", default=None,
-        metavar="DIR", needs="sample",
+        metavar="DIR", needs="sample", expert=True,
     )  # fmt: skip
     force: bool = option("compare: even if data, judge or prompts differ", default=False)
     routes: str | None = option(
@@ -72,7 +70,7 @@ class ReportOptions:
     )
     traffic_signs: Literal["v0.0.3", "v0.0.4"] | None = option(
         "drives: variant of Bench2Drive's ability Traffic_Signs, for all runs (default: that of each run's suite)",
-        default=None,
+        default=None, expert=True,
     )  # fmt: skip
     breakdowns: bool = option(
         "also print tables by sub-task, source, weather, severity, and of drives by scenario type and route",
@@ -82,15 +80,16 @@ class ReportOptions:
         "wrong answers of AutoDrive-QA by the kind of the chosen option: shares over all kinds (default), or over the "
         "three groups of the paper's Table 7",
         default="all",
+        expert=True,
     )
     distractors: tuple[str, str] | None = option(
         "compare: two sets of distractors (naive, all, a category) of the same questions, paired by question",
-        default=None, metavar=("SET_A", "SET_B"), exclusive=PAIRS,
+        default=None, metavar=("SET_A", "SET_B"), expert=True,
     )  # fmt: skip
     tasks: tuple[str, str] | None = option(
         "compare: two tasks on the same data, paired by record, else by image: the gain of a chain of thought, the "
         "effect of a visual prompt",
-        default=None, metavar=("TASK_A", "TASK_B"), exclusive=PAIRS,
+        default=None, metavar=("TASK_A", "TASK_B"), expert=True,
     )  # fmt: skip
 
 
@@ -101,14 +100,14 @@ def register(subparsers: Any) -> None:
         run,
         ReportOptions,
         help="print tables of finished runs in the layout of the papers; write a page; compare runs",
-        usage="ad2 report RESULTS... [--html PAGE.html] [--wide | --markdown | --json] [--published | --no-published]\n"
-        "                  [--breakdowns] [--kinds paper] [--routes FILE]\n"
+        usage="ad2 report RESULTS... [--html PAGE.html] [--wide | --markdown | --json] [--published] [--breakdowns]\n"
+        "                  [--routes FILE]\n"
         "       ad2 report RESULTS... --unparsed [--markdown | --json]\n"
-        "       ad2 report RUN... --sample ID [--task TASK] [--images DIR] [--json]\n"
+        "       ad2 report RUN... --sample ID [--task TASK] [--json]\n"
         "       ad2 report RUN... --wrong [--task TASK] [--limit N] [--json]\n"
         "       ad2 report compare A B [--html PAGE.html] [--json | --markdown] [--force] [--routes FILE]\n"
-        "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]\n"
-        "       ad2 report compare RUN [RUN] --tasks ad2_cot ad2_reasoning [--json | --markdown] [--force]",
+        "       ad2 report compare RUN [RUN] --config 'distractors=[naive, all]' [--json | --markdown] [--force]\n"
+        "       ad2 report compare RUN [RUN] --config 'tasks=[ad2_cot, ad2_reasoning]' [--json | --markdown] [--force]",
         description="RESULTS are run folders, folders of them, or official Bench2Drive result files. 'compare' tests "
         "two runs against each other, paired by sample, with Holm's correction over the tasks (write ./compare for a "
         "folder of that name). Run folders of `ad2 drive run` and official files are paired by route.",
@@ -116,6 +115,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(options: ReportOptions) -> int:
+    _refuse_both(options)
     if options.results[0] == COMPARE:
         return _compare(options)
     from lmms_eval_ad2 import report
@@ -126,8 +126,8 @@ def run(options: ReportOptions) -> int:
     if options.force:
         raise Ad2Error("--force is an option of: ad2 report compare A B")
     if options.distractors or options.tasks:
-        name = "--distractors" if options.distractors else "--tasks"
-        raise Ad2Error(f"{name} is an option of: ad2 report compare RUN [RUN]")
+        name = "distractors" if options.distractors else "tasks"
+        raise Ad2Error(f"--config {name} is an option of: ad2 report compare RUN [RUN]")
     paths = [Path(p) for p in options.results]
     if options.unparsed:
         return _unparsed(options, paths)
@@ -147,7 +147,7 @@ def run(options: ReportOptions) -> int:
         have = f"the runs have {', '.join(known)}" if known else "there is no run of a benchmark in these paths"
         raise Ad2Error(f"{options.published_file}: rows of {', '.join(own)}, but {have}")
     if (options.routes or options.traffic_signs) and not sections:
-        raise Ad2Error("--routes and --traffic-signs are for driven results; there are none in these paths")
+        raise Ad2Error("--routes and traffic_signs are for driven results; there are none in these paths")
     if options.json:
         figures = tables.as_json(runs, published=not options.no_published, kinds=options.kinds, own=own)
         _print_json({**figures, **{section.name: section.data for section in sections}})
@@ -160,6 +160,15 @@ def run(options: ReportOptions) -> int:
     if options.html:
         _write_page(options, options.html, sections, runs, report.unfinished(paths), own)
     return 0
+
+
+def _refuse_both(options: ReportOptions) -> None:
+    from lmms_eval_ad2.core.errors import Ad2Error
+
+    if options.published and options.no_published:
+        raise Ad2Error("--published and --config no_published=true contradict each other; omit one")
+    if options.distractors and options.tasks:
+        raise Ad2Error("--config distractors and --config tasks are two comparisons; name one of them")
 
 
 def _in_text(options: ReportOptions) -> bool:
@@ -272,7 +281,7 @@ def _compare(options: ReportOptions) -> int:
     from lmms_eval_ad2.scoring.metrics.intervals import METHOD
 
     if options.kinds != "all":
-        raise Ad2Error("--kinds is an option of the tables: ad2 report RUN... --kinds paper")
+        raise Ad2Error("--config kinds is an option of the tables: ad2 report RUN... --config kinds=paper")
     if options.unparsed or options.sample is not None or options.wrong or options.task:
         raise Ad2Error(
             "--unparsed, --sample, --wrong and --task list the samples of runs: ad2 report RUN... --unparsed"
@@ -280,14 +289,14 @@ def _compare(options: ReportOptions) -> int:
     in_one = options.distractors or options.tasks  # two sets of distractors, or two tasks, in one run
     if not (len(options.results) == 3 or (in_one and len(options.results) == 2)):
         raise Ad2Error(
-            "usage: ad2 report compare A B [--json] [--markdown] [--force] [--distractors SET_A SET_B | --tasks TASK_A "
-            "TASK_B]"
+            "usage: ad2 report compare A B [--json] [--markdown] [--force] [--config 'distractors=[SET_A, SET_B]' | "
+            "--config 'tasks=[TASK_A, TASK_B]']"
         )
     if not in_one and _compared_by_kind(options):
         return 0
     if options.html or options.routes or options.traffic_signs:
         raise Ad2Error(
-            "--html, --routes and --traffic-signs of compare are for drives: this pair is compared as text, Markdown "
+            "--html, --routes and traffic_signs of compare are for drives: this pair is compared as text, Markdown "
             "or JSON"
         )
     folders = [_one(path) for path in (options.results[1], options.results[-1])]

@@ -95,7 +95,7 @@ def mark_tasks(cards: Sequence[TrainingCard], tasks: Collection[str], *, quiet: 
     leaking = {name: share for name, share in shares.items() if share.leaking}
     lines = [f"{name}: {share.text()}, e.g. {share.examples[0]}" for name, share in leaking.items()]
     if lines and os.environ.get(STRICT_ENV) == "1":
-        raise Ad2Error(f"--strict-contamination: {'; '.join(lines)}; nothing was asked")
+        raise Ad2Error(f"strict_contamination: {'; '.join(lines)}; nothing was asked")
     for line in () if quiet else lines:
         show(f"ad2: {line}", file=sys.stderr, flush=True)
     return {"named": True, "cards": [card.about() for card in cards]}

@@ -61,7 +61,7 @@ def _with_environment(settings: dict[str, Any]) -> dict[str, Any]:
     if os.environ.get(IMAGES_VARIABLE) == "1":
         if settings["backend"] != "openai":
             raise Ad2Error(
-                f"--judge-images: the {settings['backend']} judge reads texts only; name a model that takes images "
+                f"judge_images: the {settings['backend']} judge reads texts only; name a model that takes images "
                 "(openai:MODEL)"
             )
         settings = {**settings, "images": True}
@@ -74,7 +74,7 @@ def _with_environment(settings: dict[str, Any]) -> dict[str, Any]:
         return {**settings, "repeats": int(repeats)}
     if int(repeats) > 1:
         raise Ad2Error(
-            f"--judge-repeats {repeats}: the {settings['backend']} judge gives a text the same mark every time; "
+            f"judge_repeats {repeats}: the {settings['backend']} judge gives a text the same mark every time; "
             "repetitions need an LLM judge (openai:MODEL)"
         )
     return settings

@@ -1,8 +1,8 @@
 """Multiple-choice forms of AD2-Bench's open questions: options A to F added to the rows of a file (section A.1).
 
 A to D are the answer and three distractors in an order by a stored seed, E is "none of the options matches", F "the
-target is not in the image". The rows then have both forms (`ad2 data schema ad2_bench`). Rows that are not free text,
-or have options, are copied unchanged.
+target is not in the image". The rows then have both forms (`ad2 data list ad2_bench --layout`). Rows that are not free
+text, or have options, are copied unchanged.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def read(source: str, *, split: str | None = None, images: Path | None = None) -
     else:
         splits = splits_of(source)
         if split is None and len(splits) > 1:
-            raise Ad2Error(f"{source} has several splits: name one with --split ({', '.join(splits)})")
+            raise Ad2Error(f"{source} has several splits: name one with --config split=SPLIT ({', '.join(splits)})")
         dataset = open_dataset(source, split or (splits[0] if splits else "test"))
         found = QuestionSet(source, dataset.split, images or dataset.image_root, dataset.sha256)
         found.take(dataset.records())

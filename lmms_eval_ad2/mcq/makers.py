@@ -285,15 +285,15 @@ def make_maker(
                 "rate the finished file with `ad2 mcq check --evaluator ...`"
             )
         if prompts is not None:
-            raise Ad2Error("--prompts changes what a language model is asked; --llm rules asks none")
+            raise Ad2Error("--config prompts changes what a language model is asked; --llm rules asks none")
         return RulesMaker(kind=kind, seed=seed)
     rater = None
     if evaluator:
         if evaluator.strip() == RULES:
             raise Ad2Error(
-                "--evaluator: rules cannot evaluate; name a model, e.g. openai:model=NAME,base_url=http://host/v1"
+                "--config evaluator: rules cannot evaluate; name a model, e.g. openai:model=NAME,base_url=http://host/v1"
             )
-        rater = read_model(evaluator, owner="--evaluator", max_tokens=MAX_TOKENS, seed=seed)
+        rater = read_model(evaluator, owner="--config evaluator", max_tokens=MAX_TOKENS, seed=seed)
     return LLMMaker(
         read_model(spec, owner="--llm", max_tokens=MAX_TOKENS, seed=seed, also=(RULES,)),
         MakerSettings(kind, n, rounds, threshold),

@@ -48,7 +48,7 @@ class McqBuildResult:
 
 
 class CardCounts:
-    """Running counts over rows of `ad2 data schema autodrive_qa`."""
+    """Running counts over rows of `ad2 data list autodrive_qa --layout`."""
 
     def __init__(self) -> None:
         self.n = 0

@@ -1,4 +1,4 @@
-"""Rows of `ad2 data schema autodrive_qa`, made of accepted questions; cameras and annotated objects of a question.
+"""Rows of `ad2 data list autodrive_qa --layout`, made of accepted questions; cameras and objects of a question.
 
 The makers of distractors may see the answer; a model under test may not. They are therefore shown the cameras that the
 question asks for, and those that the answer names. Objects are those of DriveLM's key_object_infos (AutoDrive-QA,
@@ -48,7 +48,7 @@ class SceneAnnotation:
         return f"{self.tag or 'no tag'}: {'; '.join(part.rstrip('.') for part in (*words, box) if part)}"
 
     def row(self) -> dict[str, Any]:
-        """Entry of `objects` in `ad2 data schema autodrive_qa`."""
+        """Entry of `objects` in `ad2 data list autodrive_qa --layout`."""
         texts = {name: getattr(self, name) for name in ("tag", "category", "status", "description")}
         found: dict[str, Any] = {name: text for name, text in texts.items() if text}
         return found | ({"box": list(self.box)} if self.box else {})

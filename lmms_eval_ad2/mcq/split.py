@@ -24,7 +24,7 @@ def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> dict[Pat
     for a share outside 0 to 1 or a set of fewer than two scenes, DataError for a line that is not a question.
     """
     if not 0 < test < 1:
-        raise Ad2Error(f"--test {test:g}: expected a share between 0 and 1, such as 0.2")
+        raise Ad2Error(f"test {test:g}: expected a share between 0 and 1, such as 0.2")
     try:
         lines = source.read_text("utf-8").split("\n")  # not splitlines: texts may contain other line separators
     except (OSError, UnicodeDecodeError) as exc:

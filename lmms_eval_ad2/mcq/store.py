@@ -6,11 +6,11 @@
                                {"source", "id", "status": "made" | "rejected" | "passing", "task", "subtask", ...}
                              and the resources used by a start so far: {"start": number, "account": {...}}
     OUT/transcripts/<source>/<hh>/<id>.json   requests and replies of a question; only if a model was used
-    OUT/replies.sqlite       the replies, by content (llm/cache.py), unless --cache names another file
+    OUT/replies.sqlite       the replies, by content (llm/cache.py), unless the key `cache` names another file
     OUT/images/<source>      a link to the source's image folder, created again at every start
 
     Derived from the journal at the end of every start, in this order, each written atomically:
-    OUT/questions.jsonl      rows of `ad2 data schema autodrive_qa`, in the plan's order
+    OUT/questions.jsonl      rows of `ad2 data list autodrive_qa --layout`, in the plan's order
     OUT/rejected.jsonl       rejected questions, with their reasons
     OUT/card.json            contents, sources, settings, and what was left out
 

@@ -1,5 +1,5 @@
 """Tables without a paper's layout: breakdowns of a task by weather, period (time of day), severity, source, category
-and sub-task; repeated judgements (`--judge-repeats`) and repeated answers (`--repeats`).
+and sub-task; repeated judgements (`judge_repeats`) and repeated answers (`--repeats`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Published results: AD2-Bench Tables 2, 3, 5-7; CODA-LM Tables 2-7; AutoDrive-QA Tables 1, 4, 6, 7, 8.
 
 The figures are in `published.yaml`. They come from other data and other judges than a user's run, so they are shown in
-separate rows. A file of the same format adds those of a user's own benchmark (`ad2 report --published-file`).
+separate rows. A file of the same format adds those of a user's own benchmark (`published_file` of ad2 report).
 """
 
 from __future__ import annotations

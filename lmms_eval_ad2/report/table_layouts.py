@@ -127,7 +127,7 @@ def in_papers_groups(layout: TableLayout) -> TableLayout:
         return layout
     note = (
         "Percent of the wrong answers that chose an option of the paper's three groups, and their number: the shares "
-        "sum to 100. Wrong answers of other kinds are left out (--kinds all has them)."
+        "sum to 100. Wrong answers of other kinds are left out (--config kinds=all has them)."
     )
     return replace(layout, only=tuple(ERROR_KINDS), among=True, notes=(note,))
 

@@ -1,6 +1,6 @@
 """Add a judge's ratings to the samples that need them, in one batched call; the spread of repeated judgements.
 
-With `--judge-repeats N`, a sample's mark in a column is the mean over the repetitions that could be read. In the block
+With `judge_repeats`, a sample's mark in a column is the mean over the repetitions that could be read. In the block
 "judge_repeats" every repetition is a judgement of its own of the whole task: its figure is the mean over the samples
 that it could read, and over the score's columns. Answers that no judge sees (unparsed, or of other forms) have the same
 value in all repetitions.

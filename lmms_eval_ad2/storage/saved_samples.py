@@ -17,7 +17,7 @@ from lmms_eval_ad2.core.records import FORMS, MARKS, Record
 from lmms_eval_ad2.storage.untrusted_json import parse
 
 MOST_PIXELS = 1_000_000  # of a side of an image
-MOST_JUDGEMENTS = 1000  # of one text: as many as --judge-repeats can sensibly ask for
+MOST_JUDGEMENTS = 1000  # of one text: as many as `judge_repeats` can sensibly ask for
 _SHOWN = 80  # characters of a wrong value in a message
 _HINT = "Was the file changed? Run the evaluation again."
 

@@ -35,7 +35,18 @@ def test_pictures_are_drafted_reviewed_exported_and_compared(
     notes, out = tmp_path / "notes", tmp_path / "out.jsonl"
     with serve(reply="Drive on.") as server:
         assert (
-            call(pictures, "--out", notes, "--ask", "suggestion", "--pre", f"endpoint:m@{server.url}", "--no-page") == 0
+            call(
+                pictures,
+                "--out",
+                notes,
+                "--config",
+                "ask=suggestion",
+                "--pre",
+                f"endpoint:m@{server.url}",
+                "--config",
+                "no_page=true",
+            )
+            == 0
         )
     output = capsys.readouterr().out
     assert "2 records" in output
@@ -57,16 +68,16 @@ def test_pictures_are_drafted_reviewed_exported_and_compared(
         "reviewers": ["anna", "bo"], "kept": 1, "changed": 0, "deleted": 0, "added": 0, "pre": "openai:m",
         "scores": {"anna": {"answer": 9}, "bo": {"answer": 9}},
     }  # fmt: skip
-    assert call("agreement", notes) == 0
+    assert call("summary", notes) == 0
     output = capsys.readouterr().out
     assert "finished: anna 1, bo 1" in output
     assert "drafts of suggestion by openai:m: 2 of 2 reviews accepted them unchanged (100.0 %)" in output
     assert "Table 4" not in output, "it is about regions"
     assert "keep / change / delete: 1 by two or more, 100.0 % of pairs alike, alpha - (nominal)" in output
-    assert call("agreement", notes, "--json") == 0
+    assert call("summary", notes, "--json") == 0
     assert json.loads(capsys.readouterr().out)["scores"]["units_by_two_or_more"] == 1
     # The exported records can be annotated again.
-    assert call(out, "--images", pictures, "--out", tmp_path / "again", "--no-page") == 0
+    assert call(out, "--images", pictures, "--out", tmp_path / "again", "--config", "no_page=true") == 0
 
 
 def test_boxes_are_selected_and_drafts_of_regions_stand_beside_table_4(
@@ -75,7 +86,7 @@ def test_boxes_are_selected_and_drafts_of_regions_stand_beside_table_4(
     boxes = {"a.png": [{"box": [0, 0, n, n], "category": "bus"} for n in (10, 20, 40)]}
     (tmp_path / "boxes.json").write_text(json.dumps(boxes), "utf-8")
     (tmp_path / "pre.jsonl").write_text(json.dumps({"id": "a.png/region/3", "answer": "A bus.", "model": "m"}), "utf-8")
-    words = (pictures, "--boxes", tmp_path / "boxes.json", "--ask", "region", "--no-page")
+    words = (pictures, "--boxes", tmp_path / "boxes.json", "--config", "ask=region", "--config", "no_page=true")
     assert call(*words, "--out", tmp_path / "notes", "--pre", tmp_path / "pre.jsonl") == 0
     output = capsys.readouterr().out
     assert "regions: 1 of 3 boxes; left out: 2 crowded, 0 beyond the 2 largest of a category" in output
@@ -83,11 +94,11 @@ def test_boxes_are_selected_and_drafts_of_regions_stand_beside_table_4(
     project = AnnotationProject(open_folder(tmp_path / "notes"))
     project.save_verdict("anna", 0, "answer", "keep", ("", "", ""))
     project.save("anna", 0, "complete", True)
-    assert call("agreement", tmp_path / "notes") == 0
+    assert call("summary", tmp_path / "notes") == 0
     output = capsys.readouterr().out
     assert "drafts of region by m: 1 of 1 reviews accepted them unchanged (100.0 %)" in output
     assert "CODA-LM, Table 4: box 85 %, coordinates 12 %" in output
-    assert call(*words, "--out", tmp_path / "all", "--select", "all") == 0
+    assert call(*words, "--out", tmp_path / "all", "--config", "select=all") == 0
     output = capsys.readouterr().out
     assert "regions: 3 of 3 boxes" in output and "3 records" in output
 
@@ -96,17 +107,17 @@ def test_boxes_are_selected_and_drafts_of_regions_stand_beside_table_4(
     ("words", "message"),
     [
         (("nowhere.jsonl", "--out", "notes"), "no such file or folder: nowhere.jsonl"),
-        (("{}", "--out", "notes", "--ask", "generl"), "unknown kind in --ask 'generl'; did you mean general"),
-        (("{}", "--out", "notes", "--limit", "0"), "--limit 0: 1 or more"),
+        (("{}", "--out", "notes", "--config", "ask=generl"), "unknown kind in ask 'generl'; did you mean general"),
+        (("{}", "--out", "notes", "--config", "limit=0"), "--config limit: 0: 1 or more"),
         (("{}", "--out", "notes", "--port", "70000"), "--port 70000: from 0 to 65535"),
         (("{}", "--out", "notes", "--reviewer", "<b>"), "use letters, digits"),
         (("{}", "--out", "notes", "--boxes", "none.json"), "cannot read none.json"),
         (("export", "{}", "--out", "x.jsonl"), "is no annotation folder (no annotation.json)"),
-        (("agreement", "nothing"), "nothing is no annotation folder"),
+        (("summary", "nothing"), "nothing is no annotation folder"),
         (("summary", "nothing"), "nothing is no annotation folder"),
         (("{}", "--out", "notes", "--check"), "--check needs multiple-choice questions"),
-        (("{}", "--out", "notes", "--sample", "3"), "--sample is for the check of questions: add --check"),
-        (("{}", "--out", "notes", "--check", "--scale", "5"), "--scale is for the review of texts"),
+        (("{}", "--out", "notes", "--config", "sample=3"), "--config sample is for the check of questions"),
+        (("{}", "--out", "notes", "--check", "--config", "scale=5"), "--config scale is for the review of texts"),
     ],
 )  # fmt: skip
 def test_mistakes_are_reported_in_one_line(
@@ -133,11 +144,11 @@ def test_a_port_in_use_is_reported(tmp_path: Path, pictures: Path, capsys: pytes
 def test_a_folder_is_opened_again_by_its_path_alone(
     tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(pictures, "--no-page") == 2
+    assert call(pictures, "--config", "no_page=true") == 2
     assert f"--out is required: ad2 annotate {pictures} --out DIR" in capsys.readouterr().err
-    assert call(pictures, "--out", tmp_path / "notes", "--no-page") == 0
+    assert call(pictures, "--out", tmp_path / "notes", "--config", "no_page=true") == 0
     first = capsys.readouterr().out
-    assert call(tmp_path / "notes", "--no-page") == 0
+    assert call(tmp_path / "notes", "--config", "no_page=true") == 0
     assert capsys.readouterr().out == first
 
 

@@ -1,4 +1,4 @@
-"""`ad2 export coda_lm` and `ad2 score coda_lm`: a run, its answer files, and the same figures from them."""
+"""`ad2 export answers` and `ad2 score coda_lm`: a run, its answer files, and the same figures from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_run_its_files_and_their_score(tmp_path: Path) -> None:
     import_coda(tmp_path / "release", n=3, regions=2)
     run(BIN / "ad2", "eval", "--model", "ad2_chance", "--tasks", "bench_coda_lm", "--out", "runs", cwd=tmp_path)
     source = run_folder(tmp_path / "runs")
-    printed = run(BIN / "ad2", "export", "coda_lm", "runs", "--out", "answers", cwd=tmp_path).stdout
+    printed = run(BIN / "ad2", "export", "answers", "runs", "--out", "answers", cwd=tmp_path).stdout
     assert "region_perception_answer.jsonl: 6 rows of 6 records of coda_lm/test, from ad2_coda_region" in printed
     for part, name in FILES.items():
         found = rows(tmp_path / "answers" / name)
@@ -62,9 +62,12 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     for words, message in (
         (("score", "coda_lm", "missing", "--out", "o"), "missing: no such folder"),
         (("score", "coda_lm", broken, "--out", "o"), "general_perception_answer.jsonl, row 4: field 'line': expected"),
-        (("score", "coda_lm", other, "--out", "o", "--split", "mini"), "ad2 data import coda_lm SOURCE --split mini"),
+        (
+            ("score", "coda_lm", other, "--out", "o", "--config", "split=mini"),
+            "ad2 data import coda_lm SOURCE --split mini",
+        ),
         (("score", "coda_lm", other, "--out", "o", "--judge", "nonsense"), "nonsense"),
-        (("export", "coda_lm", "missing", "--out", "o"), "missing: no such folder"),
+        (("export", "answers", "missing", "--out", "o"), "missing: no such folder"),
     ):
         done = run(BIN / "ad2", *words, cwd=tmp_path, code=2)
         assert done.stderr.startswith("error: ") and message in done.stderr

@@ -1,4 +1,4 @@
-"""`ad2 drivelm score`: its table, its JSON, its errors."""
+"""`ad2 score drivelm`: its table, its JSON, its errors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from support.java import needs_java
 
-from lmms_eval_ad2.cli import drivelm
+from lmms_eval_ad2.cli import score
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 
 
 def ad2(*words: str | Path) -> int:
     parser = argparse.ArgumentParser()
-    drivelm.register(parser.add_subparsers())
-    args = parser.parse_args(["drivelm", "score", *map(str, words)])
+    score.register(parser.add_subparsers())
+    args = parser.parse_args(["score", "drivelm", *map(str, words)])
     return args.func(args)
 
 
@@ -41,7 +41,7 @@ def test_json_of_the_challenges_sample(data_dir: Path, capsys: pytest.CaptureFix
 
 
 def test_table_of_the_challenges_sample(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ad2(*real_files(data_dir), "--tokenizer", "plain") == 0
+    assert ad2(*real_files(data_dir), "--config", "tokenizer=plain") == 0
     lines = capsys.readouterr().out.splitlines()
     cells = [line.split() for line in lines]
     assert ["accuracy", "0.0000", "0..1", "9"] in cells

@@ -63,6 +63,11 @@ def test_test_images_imported_as_train_are_refused(coda: Path, capsys: pytest.Ca
     assert len((coda / "train.leaks.jsonl").read_text("utf-8").splitlines()) == 12
 
 
+def _shown(words: list[str]) -> str:
+    """The option as messages name it."""
+    return f"--config {words[1].partition('=')[0]}:" if words[0] == "--config" else words[0]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -76,27 +81,30 @@ def test_test_images_imported_as_train_are_refused(coda: Path, capsys: pytest.Ca
         (["--tasks", ","], "name at least one task"),
         (["--tasks", "ad2_coda_region", "--limit", "0"], "--limit 0"),
         *(
-            (["--drives", "collected", *words], f"error: {words[0]} is an option of --tasks, which is not given")
+            (["--drives", "collected", *words], f"error: {_shown(words)} is an option of --tasks, which is not given")
             for words in (
                 ["--split", "val"],
-                ["--images-out", "x"],
+                ["--config", "images_out=x"],
                 ["--limit", "3"],
-                ["--shuffle"],
-                ["--allow-shared-scenes"],
-                ["--drop-leaks"],
+                ["--config", "shuffle=true"],
+                ["--config", "allow_shared_scenes=true"],
+                ["--config", "drop_leaks=true"],
             )
         ),
         *(
-            (["--tasks", "ad2_coda_region", *words], f"error: {words[0]} is an option of --drives, which is not given")
+            (
+                ["--tasks", "ad2_coda_region", *words],
+                f"error: {_shown(words)} is an option of --drives, which is not given",
+            )
             for words in (
                 ["--asked", "trajectory"],
-                ["--balance", "0"],
-                ["--repeat", "2"],
-                ["--times", "2"],
+                ["--config", "balance=0"],
+                ["--config", "repeat=2"],
+                ["--config", "times=2"],
                 ["--questions", "1"],
-                ["--reasons"],
-                ["--unseen-reasons"],
-                ["--prompts", "x.yaml"],
+                ["--config", "reasons=true"],
+                ["--config", "unseen_reasons=true"],
+                ["--config", "prompts=x.yaml"],
             )
         ),
     ],

@@ -15,7 +15,7 @@ from lmms_eval_ad2.cli.main import main
 
 def test_error_messages_contain_no_terminal_control_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = "absent\x1b[2J\x07.jsonl"
-    assert main(["mcq", "split", str(tmp_path / name)]) == 2
+    assert main(["score", "drivelm", str(tmp_path / name), "--truth", "t.json"]) == 2
     output = capsys.readouterr().err
     assert output.startswith("error: cannot read")
     assert "absent\\x1b[2J\\x07.jsonl" in output
@@ -24,8 +24,8 @@ def test_error_messages_contain_no_terminal_control_codes(tmp_path: Path, capsys
 
 
 COMMANDS = (
-    "demo", "data", "eval", "tasks", "merge", "rescore", "score", "report", "judge", "drivelm", "drive", "scenic",
-    "threats", "carla", "serve", "robot", "mcq", "export", "learn", "annotate", "doctor",
+    "demo", "doctor", "data", "tasks", "eval", "report", "drive", "threats", "learn", "robot", "score", "rescore",
+    "merge", "judge", "mcq", "annotate", "export", "scenic", "carla", "serve",
 )  # fmt: skip
 EXTRA = """
 def register(subparsers):
@@ -67,7 +67,7 @@ def test_a_plugin_that_does_not_import_is_left_out_with_a_warning(
     assert output.startswith("warning: broken_plugin: entry 'broken' of ad2.commands")
     assert output.count("warning:") == 1
     assert "No module named 'gone'" in output.splitlines()[0]
-    assert "invalid choice: 'broken' (choose from 'demo', 'data'," in output
+    assert "invalid choice: 'broken' (choose from 'demo', 'doctor'," in output
     with installed(
         tmp_path / "other", {"ad2.commands": "broken = broken_too:register"}, {"broken_too.py": "import gone"}
     ):

@@ -57,7 +57,7 @@ def spec(server: FakeEndpointServer, more: str = FAST) -> str:
 
 
 def build(*words: str | Path) -> int:
-    return main(["mcq", "build", *map(str, words), "--no-progress"])
+    return main(["mcq", "build", *map(str, words), "--config", "no_progress=true"])
 
 
 def rows(out: Path, name: str = "questions.jsonl") -> list[dict[str, Any]]:
@@ -103,14 +103,17 @@ def test_rules_need_no_endpoint(tmp_path: Path, data_dir: Path, capsys: pytest.C
     pytest.importorskip("lmms_eval_ad2.mcq.rules.maker")
     drivelm = data_dir / "drivelm"
     given = ["--source", f"drivelm={drivelm / 'train_sample.json'}", "--images", drivelm / "images", "--llm", "rules"]
-    assert build(*given, "--out", tmp_path / "a") == 0
+    assert build(*given, "--out", tmp_path / "a", "--config", "test=0.2") == 0
     built = card(tmp_path / "a")
     (source,) = built["sources"]
     assert built["counts"]["n"] + sum(built["rejected"].values()) == source["usable"] > 500
     assert source["usable"] + sum(source["unclassified"].values()) > 780  # nothing is left out without a reason
     assert set(built["counts"]["task"]) == {"perception", "prediction", "planning"}
     assert built["maker"] == "rules" and built["evaluator"] is None
-    assert "correctness: not rated" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "correctness: not rated" in printed
+    assert f"{tmp_path / 'a/train.jsonl'} --images {tmp_path / 'a/images'} --split train" in printed
+    assert (tmp_path / "a/test.jsonl").is_file()
     questions, images = tmp_path / "a/questions.jsonl", tmp_path / "a/images"
     assert main(["data", "import", "autodrive_qa", str(questions), "--images", str(images)]) == 0
 
@@ -291,9 +294,9 @@ def test_ctrl_c_writes_the_set_so_far_and_the_command_resumes(tmp_path: Path) ->
         (["--total", "10"], "10"),
         (["--total", "0"], "--total"),
         (["--limit", "-1"], "--limit"),
-        (["--n", "2"], "n: "),
-        (["--threshold", "6"], "threshold"),
-        (["--prompts", "no/such.yaml"], "prompts"),
+        (["--config", "n=2"], "n: "),
+        (["--config", "threshold=6"], "threshold"),
+        (["--config", "prompts=no/such.yaml"], "prompts"),
         (["--images", "no/such/folder"], "no/such/folder"),
         (["--images", "lingoqa=."], "no source 'lingoqa'"),
         (["--source", "coda_lm"], "coda_lm"),
@@ -322,7 +325,7 @@ def test_a_bad_row_is_reported_or_skipped_and_counted(tmp_path: Path, capsys: py
     with serve(reply="mcq") as server:
         assert build(*given, "--llm", spec(server)) == 2
         assert "records.jsonl, row 10" in capsys.readouterr().err
-        assert build(*given, "--llm", spec(server), "--skip-bad") == 0
+        assert build(*given, "--llm", spec(server), "--config", "skip_bad=true") == 0
     assert "bad rows skipped: 1" in capsys.readouterr().out
 
 

@@ -41,7 +41,7 @@ def test_the_report_has_all_sections(questions: Path, tmp_path: Path) -> None:
 def test_exit_code_1_if_a_row_must_be_repaired(questions: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = choice("bad", "What is it?", "One bus and one car.", ["One bus.", "Two cars.", "A tram."])
     questions.write_text(questions.read_text("utf-8") + json.dumps(row(bad)) + "\n{\n", "utf-8")
-    assert main(["mcq", "check", str(questions), "--no-progress"]) == 1
+    assert main(["mcq", "check", str(questions), "--config", "no_progress=true"]) == 1
     output = capsys.readouterr().out
     assert "faults: 2" in output and "bad B: One bus." in output and "invalid rows: 1" in output
 
@@ -50,7 +50,7 @@ def test_models_are_not_asked_again(questions: Path, tmp_path: Path, capsys: pyt
     out = tmp_path / "r.json"
     with serve(reply="B") as server:
         words = ["mcq", "check", str(questions), "--llm", f"openai:model=m,base_url={server.url}", "--sample", "10",
-                 "--rotations", "4", "--out", str(out), "--json", "--no-progress"]  # fmt: skip
+                 "--config", "rotations=4", "--out", str(out), "--json", "--config", "no_progress=true"]  # fmt: skip
         assert main(words) == 0
         first: dict[str, Any] = json.loads(capsys.readouterr().out)
         assert server.requests == 40
@@ -67,7 +67,7 @@ def test_models_are_not_asked_again(questions: Path, tmp_path: Path, capsys: pyt
         (["nowhere.jsonl"], "no such file"),
         (["nothing_imported"], "import"),
         (["{questions}", "--sample", "0"], "--sample 0"),
-        (["{questions}", "--prompts", "x.yaml"], "--evaluator"),
+        (["{questions}", "--config", "prompts=x.yaml"], "--evaluator"),
         (["{questions}", "--llm", "telepathy"], "--llm"),
         (["{questions}", "--llm", "openai:model=m,base_url=http://127.0.0.1:9/v1"], "no endpoint answers"),
     ],
@@ -75,21 +75,24 @@ def test_models_are_not_asked_again(questions: Path, tmp_path: Path, capsys: pyt
 def test_mistakes_are_reported_in_one_message(
     words: list[str], message: str, questions: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["mcq", "check", "--no-progress", *(word.format(questions=questions) for word in words)]) == 2
+    assert (
+        main(["mcq", "check", "--config", "no_progress=true", *(word.format(questions=questions) for word in words)])
+        == 2
+    )
     output = capsys.readouterr().err
     assert message in output and "Traceback" not in output and output.count("\n") == 1
 
 
 def test_the_folder_of_a_build_is_accepted(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "images").mkdir()
-    assert main(["mcq", "check", str(tmp_path), "--no-progress"]) == 0
+    assert main(["mcq", "check", str(tmp_path), "--config", "no_progress=true"]) == 0
     assert "questions.jsonl (test): 24 questions" in capsys.readouterr().out
 
 
 def test_unreadable_rows_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text('{"scene": {}}\n{"scene": {}}\n', "utf-8")
-    assert main(["mcq", "check", str(path), "--no-progress"]) == 1
+    assert main(["mcq", "check", str(path), "--config", "no_progress=true"]) == 1
     output = capsys.readouterr().out
     assert "0 questions" in output and "invalid rows: 2" in output
     assert "answers predicted without image" not in output and "no bias" not in output

@@ -15,7 +15,16 @@ TASKS = ("ad2_mcq_planning", "ad2x_mcq_planning_naive", "ad2x_mcq_planning_circu
 def test_naive_error_modelled_and_rotated_questions_of_one_source(data_dir: Path, tmp_path: Path) -> None:
     source = data_dir / "drivelm"
     for kind, name in (("all", "autodrive_qa"), ("naive", "autodrive_qa_naive")):
-        build_options = ("--llm", "rules", "--distractors", kind, "--out", tmp_path / kind, "--no-progress")
+        build_options = (
+            "--llm",
+            "rules",
+            "--distractors",
+            kind,
+            "--out",
+            tmp_path / kind,
+            "--config",
+            "no_progress=true",
+        )
         words = ("--source", f"drivelm={source / 'test_eval.json'}", "--images", source / "images")
         run(BIN / "ad2", "mcq", "build", *words, *build_options, cwd=tmp_path, code=None)
         questions, images = tmp_path / kind / "questions.jsonl", tmp_path / kind / "images"
@@ -33,7 +42,7 @@ def test_naive_error_modelled_and_rotated_questions_of_one_source(data_dir: Path
     assert sum(offered.values()) == 3 * plain["n"]
     assert "uncategorised" in offered and set(offered) <= {"uncategorised", *ERRORS}
     assert set(naive["offered_kinds"]) == {"naive"}
-    words = ("report", "compare", run_folder(tmp_path / "out"), "--distractors", "naive", "all", "--json")
+    words = ("report", "compare", run_folder(tmp_path / "out"), "--config", "distractors=[naive, all]", "--json")
     (row,) = json.loads(run(BIN / "ad2", *words, cwd=tmp_path).stdout)["tasks"]
     # The same question has one id in both sets; kinds that the rules leave out have naive options only.
     assert (row["n"], row["only_b"]) == (plain["n"], 0)

@@ -331,10 +331,10 @@ def test_replies_of_a_judge(
 LOAD = """
 from pathlib import Path
 from lmms_eval_ad2.annotate.blank_records import read_boxes
-from lmms_eval_ad2.cli import drivelm
+from lmms_eval_ad2.cli import score
 
 def work(reader, path):
-    read = {"boxes": read_boxes, "answers": drivelm._load}[reader]
+    read = {"boxes": read_boxes, "answers": score._load}[reader]
     return type(read(Path(path))).__name__
 """
 

@@ -36,7 +36,7 @@ def test_drivelm_multiple_choice_with_six_real_cameras(drivelm: Path) -> None:
 
 def test_real_drivelm_answers_are_scored_as_in_the_challenge(data_dir: Path, tmp_path: Path) -> None:
     source = data_dir / "drivelm"
-    words = ("drivelm", "score", source / "output.json", "--truth", source / "test_eval.json", "--json")
+    words = ("score", "drivelm", source / "output.json", "--truth", source / "test_eval.json", "--json")
     scores = json.loads(run(BIN / "ad2", *words, cwd=tmp_path).stdout)
     assert (scores["n_accuracy"], scores["n_language"], scores["n_match"]) == (9, 9, 4)
     assert (scores["accuracy"], scores["match_f1"]) == (0.0, 0.0)
@@ -47,12 +47,12 @@ def test_real_drivelm_answers_are_scored_as_in_the_challenge(data_dir: Path, tmp
 def test_a_run_is_exported_and_scored_as_in_the_challenge(data_dir: Path, drivelm: Path) -> None:
     """References as answers: all 66 questions count, and every part that needs no LLM is at its highest value."""
     run(BIN / "ad2", "eval", "--model", "ad2_oracle", "--tasks", "bench_drivelm", "--out", "runs", cwd=drivelm)
-    words = ("export", "drivelm", "runs", "--out", "out", "--parsed")
+    words = ("export", "answers", "runs", "--out", "out", "--config", "parsed=true")
     printed = run(BIN / "ad2", *words, cwd=drivelm).stdout
     assert "output.json: 66 rows of 66 questions of drivelm/test" in printed
     assert "26 closed questions: the parsed choice is written" in printed
     truth = data_dir / "drivelm" / "test_eval.json"
-    words = ("drivelm", "score", "out/output.json", "--truth", truth, "--json", "--tokenizer", "plain")
+    words = ("score", "drivelm", "out/output.json", "--truth", truth, "--json", "--config", "tokenizer=plain")
     scores = json.loads(run(BIN / "ad2", *words, cwd=drivelm).stdout)
     assert (scores["accuracy"], scores["language"], scores["match_f1"]) == pytest.approx((1, 1, 100))
     assert (scores["n_accuracy"], scores["n_skipped_by_walk"], scores["n_missing"], scores["n_unknown"]) == (
@@ -61,7 +61,7 @@ def test_a_run_is_exported_and_scored_as_in_the_challenge(data_dir: Path, drivel
         0,
         0,
     )
-    run(BIN / "ad2", "export", "drivelm", "runs", "--out", "raw.json", cwd=drivelm)
+    run(BIN / "ad2", "export", "answers", "runs", "--out", "raw.json", cwd=drivelm)
     given = json.loads((data_dir / "drivelm" / "output.json").read_text("utf-8"))
     rows = json.loads((drivelm / "raw.json").read_text("utf-8"))
     assert [row["id"] for row in rows] == [row["id"] for row in given], "the order of the challenge's own file"
@@ -89,6 +89,6 @@ def test_a_broken_image_is_reported_with_its_file_name(data_dir: Path, drivelm: 
     image = sorted(copied.rglob("CAM_FRONT/*.jpg"))[0]
     image.chmod(0o644)
     image.write_bytes(image.read_bytes()[:2000])
-    run(BIN / "ad2", "data", "relocate", "drivelm", "--images", copied, cwd=drivelm)
-    checked = run(BIN / "ad2", "data", "verify", "drivelm", "--images", cwd=drivelm, code=1)
+    run(BIN / "ad2", "data", "verify", "drivelm", "--images", copied, cwd=drivelm)
+    checked = run(BIN / "ad2", "data", "verify", "drivelm", "--decode", cwd=drivelm, code=1)
     assert image.name in checked.stdout + checked.stderr

@@ -48,7 +48,7 @@ def test_published_rows_of_a_benchmark_without_a_run_are_one_line(runs: Path, tm
     file = tmp_path / "rows.yaml"
     file.write_text("town_sings: {paper: x, columns: [signs], rows: [[Model X, 40]]}")
     with pytest.raises(Ad2Error, match=r"rows\.yaml: rows of town_sings, but the runs have ad2_bench"):
-        ad2(["report", runs, "--published-file", file])
+        ad2(["report", runs, "--config", f"published_file={file}"])
 
 
 def test_unparsed_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +71,7 @@ def test_unparsed_as_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_report_as_markdown_without_published_scores(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ad2(["report", runs / "a", "--markdown", "--no-published"]) == 0
+    assert ad2(["report", runs / "a", "--markdown", "--config", "no_published=true"]) == 0
     out = capsys.readouterr().out
     assert "### AD2-Bench: overall" in out
     assert "InternVL3-8B" not in out
@@ -140,12 +140,12 @@ def test_compare_two_sets_of_distractors_of_one_run(tmp_path: Path, capsys: pyte
     samples = {"ad2_mcq_planning": [sample("q1", 0.0), sample("q2", 100.0)]}
     samples["ad2x_mcq_planning_naive"] = [sample("q1", 100.0), sample("q2", 100.0)]
     folder = write_run(tmp_path / "run", summary(tasks), samples)
-    assert ad2(["report", "compare", folder, "--distractors", "naive", "all", "--json"]) == 0
+    assert ad2(["report", "compare", folder, "--config", "distractors=[naive, all]", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["tasks"]
     assert (row["n"], row["difference"]) == (2, 50)
     assert ad2(["report", folder, "--breakdowns"]) == 0
     assert "AutoDrive-QA: planning by sub-task" in capsys.readouterr().out
-    with pytest.raises(Ad2Error, match="--distractors is an option of"):
-        ad2(["report", folder, "--distractors", "naive", "all"])
+    with pytest.raises(Ad2Error, match="--config distractors is an option of"):
+        ad2(["report", folder, "--config", "distractors=[naive, all]"])
     with pytest.raises(Ad2Error, match="usage"):
         ad2(["report", "compare", folder])

@@ -66,7 +66,7 @@ def test_compare_as_json_has_published_scores_under_a_separate_key(
     assert (found["a"]["suite"], found["b"]["suite"], found["routes"]) == ("demo", "threats", ["101", "102"])
     assert found["left_out"] == {"only in demo": ["103"], "only in threats": ["mine"]}
     assert (found["published"]["world"], len(found["published"]["drivers"])) == ("CARLA", len(published().drivers))
-    assert main(["report", "compare", *pair, "--json", "--no-published"]) == 0
+    assert main(["report", "compare", *pair, "--json", "--config", "no_published=true"]) == 0
     assert json.loads(capsys.readouterr().out)["published"] is None
 
 
@@ -77,7 +77,7 @@ def test_the_long_name_of_a_generated_suite_does_not_widen_the_table(
     b = run_folder(
         tmp_path / "b", [record("101", 60.0)], suite="threat embedded220 (a model of many words)", suite_sha256="0"
     )
-    assert main(["report", "compare", str(a), str(b), "--no-published"]) == 0
+    assert main(["report", "compare", str(a), str(b), "--config", "no_published=true"]) == 0
     table = capsys.readouterr().out.split("\n\n")[1]
     head = table.split("\n---")[0]
     assert len(head.splitlines()) == 3 and "(a model of many" in head and "test" not in head
@@ -115,7 +115,7 @@ def test_runs_with_different_settings_are_compared_only_with_force(
     assert main(["report", "compare", str(a), str(b)]) == 2
     error = capsys.readouterr().err
     assert says in error and "--force" in error and error.count("\n") == 1
-    assert main(["report", "compare", str(a), str(b), "--force", "--no-published"]) == 0
+    assert main(["report", "compare", str(a), str(b), "--force", "--config", "no_published=true"]) == 0
     assert "Attention: " in capsys.readouterr().out
 
 
@@ -141,7 +141,7 @@ def test_repetitions_are_shown_with_their_standard_deviation(
     both = [record(r, s, rep=k) for r, s, k in (("101", 100, 0), ("101", 80, 1), ("102", 60, 0), ("102", 60, 1))]
     a = run_folder(tmp_path / "a", both)
     b = run_folder(tmp_path / "b", [record("101", 60.0), record("102", 50.0)], **THREATS)
-    assert main(["report", "compare", str(a), str(b), "--no-published"]) == 0
+    assert main(["report", "compare", str(a), str(b), "--config", "no_published=true"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert (
         "demo: over 2 repetitions (± standard deviation): Success Rate 25.00 ± 35.36, Driving Score 75.00 ± 7.07" in out
@@ -178,7 +178,7 @@ def test_a_hostile_suite_name_is_escaped_in_text_and_markdown(
     a = run_folder(tmp_path / "a", [record("101", 100.0)])
     b = run_folder(tmp_path / "b", [record("101", 60.0)], **hostile)
     for more in ([], ["--markdown"]):
-        assert main(["report", "compare", str(a), str(b), "--no-published", *more]) == 0
+        assert main(["report", "compare", str(a), str(b), "--config", "no_published=true", *more]) == 0
         assert "\x1b" not in (out := capsys.readouterr().out)
     assert "<script>" not in out and "\\|x" in out
 
@@ -268,7 +268,10 @@ def test_two_variants_are_named_in_a_table_and_not_compared(tmp_path: Path, caps
     assert main(["report", *mixed]) == 0
     assert "variant v0.0.4 for 0; v0.0.3 for 1" in " ".join(capsys.readouterr().out.split())
     assert main(["report", "compare", *mixed, "--force"]) == 2
-    assert "v0.0.4 for 0 and v0.0.3 for 1: choose one for both with --config traffic_signs" in capsys.readouterr().err
+    assert (
+        "v0.0.4 for 0 and v0.0.3 for 1: choose one for both with --config traffic_signs=VARIANT"
+        in capsys.readouterr().err
+    )
     assert main(["report", "compare", *mixed, "--force", "--config", "traffic_signs=v0.0.4"]) == 0
 
 

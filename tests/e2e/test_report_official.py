@@ -200,7 +200,7 @@ def test_mistakes_are_one_line(
         ([str(official)], "the routes of bench2drive220 are not here"),
         ([str(foreign)], "driven on suite other, which is not here; name its routes: --routes FILE"),
         ([str(broken), "--routes", "demo"], "scores.score_route"),
-        ([str(toy), "--routes", "demo"], "--routes and --config traffic_signs are for driven results; there are none"),
+        ([str(toy), "--routes", "demo"], "--routes and traffic_signs are for driven results; there are none"),
         (["compare", str(toy), str(official)], "or an official Bench2Drive result file, unlike the other"),
         (["compare", str(official), str(official)], "compared with itself"),
         ([str(tmp_path / "absent.json"), "--routes", "demo"], "a run folder"),

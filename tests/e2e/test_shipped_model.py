@@ -64,7 +64,7 @@ def test_it_sees(tmp_path: Path) -> None:
         == 0
     )
     assert main(["drive", "label", str(drives)]) == 0
-    asked = ["--questions", "3", "--reasons", "--repeat", "1"]
+    asked = ["--questions", "3", "--config", "reasons=true", "--config", "repeat=1"]
     assert main(["export", "swift", "--drives", str(drives), "--out", str(rows), *asked]) == 0
     model, processor = load_llava(shipped_model())
     model.eval()

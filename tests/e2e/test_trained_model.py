@@ -35,7 +35,7 @@ def model(tmp_path: Path) -> Path:
 
 def test_a_trained_model_is_marked_or_refused(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = f"device={model}"  # the baseline has no weights, and ignores its device
-    with pytest.raises(Ad2Error, match=rf"--strict-contamination: {TASK}: trained on \d+ of these \d+ questions"):
+    with pytest.raises(Ad2Error, match=rf"strict_contamination: {TASK}: trained on \d+ of these \d+ questions"):
         evaluate("ad2_chance", TASK, model_args=args, out=tmp_path / "strict", limit=4, strict_contamination=True)
     assert not list((tmp_path / "strict").rglob("summary.json"))
     capsys.readouterr()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 def test_from_frames_to_scores(tmp_path: Path) -> None:
     write_collection(tmp_path / "set", example_rows())
     assert "right without the picture" in run(BIN / "ad2", "drive", "label", "set", "--limit", "5", cwd=tmp_path).stdout
-    run(BIN / "ad2", "data", "import", "world", "set", "--check-images", cwd=tmp_path)
+    run(BIN / "ad2", "data", "import", "world", "set", "--config", "check_images=true", cwd=tmp_path)
     tasks = "ad2x_world_planning,ad2x_world_cot_zh"
     run(BIN / "ad2", "eval", "--model", "ad2_oracle", "--tasks", tasks, "--out", "runs", cwd=tmp_path)
     (summary,) = (tmp_path / "runs").rglob("summary.json")

@@ -219,7 +219,7 @@ def test_a_check_of_questions_survives_a_kill_of_the_server(tmp_path: Path) -> N
     checked = tmp_path / "checked"
     with (
         browser() as chromium,
-        served("sample_autodrive_qa", "--check", "--sample", "6", "--out", checked, cwd=tmp_path) as server,
+        served("sample_autodrive_qa", "--check", "--config", "sample=6", "--out", checked, cwd=tmp_path) as server,
     ):
         tab = Tab(chromium, server.url)
         bodies: list[str] = []

@@ -39,7 +39,7 @@ def status_of(server: Server, path: str, body: Any = None) -> int:
 
 def test_half_sent_requests_lock_no_reviewer_out(tmp_path: Path, pictures: Path) -> None:
     with (
-        served(pictures, "--out", tmp_path / "notes", "--ask", "suggestion", cwd=tmp_path) as server,
+        served(pictures, "--out", tmp_path / "notes", "--config", "ask=suggestion", cwd=tmp_path) as server,
         contextlib.ExitStack() as opened,
     ):
         address = urlsplit(server.url)
@@ -51,7 +51,7 @@ def test_half_sent_requests_lock_no_reviewer_out(tmp_path: Path, pictures: Path)
 
 
 def test_invalid_events_print_one_line_for_each_kind(tmp_path: Path, pictures: Path) -> None:
-    with served(pictures, "--out", tmp_path / "notes", "--ask", "suggestion", cwd=tmp_path) as server:
+    with served(pictures, "--out", tmp_path / "notes", "--config", "ask=suggestion", cwd=tmp_path) as server:
         for number in (0, 1, 2, 9999) * 10:
             status_of(server, "/gradio_api/queue/join", {"data": [], "fn_index": number, "session_hash": "a"})
             status_of(server, "/gradio_api/run/predict", {"data": [{"a": 1}], "fn_index": number})

@@ -189,10 +189,10 @@ def test_failed_requests_may_fail_the_command_which_then_repeats_them(tmp_path: 
     with serve(reply=answer, failures=lambda number, body: "400" if number == 3 else "ok") as server:
         args = words(server, tmp_path)[3]
         command = ("eval", "--model", "openai", "--model-args", args, "--tasks", "ad2demo_perception_base", "--out",
-                   tmp_path / "out", "--limit", "8", "--strict-requests")  # fmt: skip
+                   tmp_path / "out", "--limit", "8", "--config", "strict_requests=true")  # fmt: skip
         failed = run(BIN / "ad2", *command, cwd=tmp_path, code=1)
         n, of = server.requests, "1 of 8 requests failed"
-        assert f"error: --strict-requests: {of}; the same command repeats them" in failed.stderr
+        assert f"error: strict_requests: {of}; the same command repeats them" in failed.stderr
         assert f"ad2: {of}" in failed.stderr, "without the option, too"
         run(BIN / "ad2", *command, cwd=tmp_path)
         assert server.requests == n + 1

@@ -18,7 +18,7 @@ def test_votes_are_saved_and_models_stay_hidden(tmp_path: Path) -> None:
     for label in ("model-one", "model-two"):
         write_answers(tmp_path / label, label, {str(k): (f"Answer <b>{k}</b> {len(label)}", 5.0) for k in range(3)})
     draw([tmp_path / "model-one", tmp_path / "model-two"], tmp_path / "s")
-    with served("s", "--voter", "ann", cwd=tmp_path, command=("judge", "vote")) as server, browser() as chromium:
+    with served("page", "s", "--reviewer", "ann", cwd=tmp_path) as server, browser() as chromium:
         tab = chromium.new_page()
         sent: list[str] = []
         tab.on("response", lambda reply: sent.append(reply.url))

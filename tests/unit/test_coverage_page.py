@@ -64,11 +64,17 @@ def command_exists(words: str) -> bool:
     command, rest = words, list[str]()
     while command:
         if found := re.search(rf"(?ms)^##+ {re.escape(command)}\n(.*?)(?=^##|\Z)", COMMANDS):
-            wanted = [*(rf"\b{word}\b" for word in rest), *(rf"`{flag}[ `]" for flag in flags)]
+            wanted = [*(rf"\b{word}\b" for word in rest), *(_column(flag) for flag in flags)]
             return all(re.search(pattern, found[1]) for pattern in wanted)
         command, _, last = command.rpartition(" ")
         rest.append(last)
     return False
+
+
+def _column(flag: str) -> str:
+    """What the page shows of a flag, or of a key of `--config`."""
+    key = flag.removeprefix("--config ")
+    return rf"`{flag}[ `]" if key == flag else rf"`{key}:"
 
 
 def place_exists(place: str, package: str) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from closedloop_plugin.learn.answer_loss import AnswerLoss
 
 EXAMPLES = """examples:
-  ad2 export swift --drives drives/held --questions 4 --reasons --out held.jsonl
+  ad2 export swift --drives drives/held --questions 4 --config reasons=true --out held.jsonl
   ad2 learn loss models/sighted0 models/sighted1 models/blind1 --rows held.jsonl
 
 The loss of an answer is minus the natural logarithm of the probability that the model says exactly this text. Each row

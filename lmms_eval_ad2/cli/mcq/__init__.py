@@ -1,13 +1,13 @@
-"""`ad2 mcq`: multiple-choice questions from open questions. A module for each part, or for two."""
+"""`ad2 mcq`: multiple-choice questions from open questions. A module for each part."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lmms_eval_ad2.cli.mcq import build, check, derived, examples
+from lmms_eval_ad2.cli.mcq import build, check, examples
 
 # In the order of the help.
-PARTS = (build.register, derived.register_options, check.register, derived.register_split, examples.register)
+PARTS = (build.register, check.register, examples.register)
 
 
 def register(subparsers: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ EXAMPLES = """examples:
     ad2 mcq build --source lingoqa:train=LingoQA --llm rules --out out/lingoqa
   an estimate of the cost: ten questions; the same command without --limit continues:
     ad2 mcq build --source drivelm:train --llm openai:gpt-4o-2024-11-20 --out out/gpt4o --limit 10
+  options A to F for the open questions of an AD2-Bench file:
+    ad2 mcq build --source ad2_bench=records.jsonl --images images --llm openai:gpt-4o-2024-11-20 --out both
   the same questions with distractors made without error modelling (Table 8):
     ad2 mcq build --source drivelm:train --total 3000 --llm configs/mcq/openai.yaml --distractors naive --out out/naive
 
@@ -40,14 +43,20 @@ exit code: 0 all questions were made, 1 some are missing (endpoint failures, or 
 @dataclass(frozen=True, kw_only=True)
 class McqSourceOptions:
     source: tuple[str, ...] = option(
-        "drivelm, nuscenes_qa, lingoqa (imported data, or a release at =PATH), or records=FILE; may be repeated",
+        "drivelm, nuscenes_qa, lingoqa (imported data, or a release at =PATH), or records=FILE; may be repeated; or "
+        "alone ad2_bench=FILE: options A to F are added to its open questions",
         metavar="NAME[:SPLIT][=PATH]", repeated=True, identity=("sources", "plan"),
     )  # fmt: skip
     split: tuple[str, ...] = option(
-        "split of a source that has several", default=(), metavar="[NAME=]SPLIT", repeated=True, identity="sources"
+        "split of a source that has several",
+        default=(),
+        metavar="[NAME=]SPLIT",
+        repeated=True,
+        identity="sources",
+        expert=True,
     )
     images: tuple[str, ...] = option("folder of a source's images", default=(), metavar="[NAME=]DIR", repeated=True)
-    skip_bad: bool = option("continue after bad rows of a source; they are counted", default=False)
+    skip_bad: bool = option("continue after bad rows of a source; they are counted", default=False, expert=True)
     total: int | None = option(
         "number of questions (default: all)", default=None, metavar="N", least=1, identity="plan"
     )
@@ -58,7 +67,9 @@ class McqSourceOptions:
     tasks: str | None = option(
         "shares of perception, prediction and planning", default=None, metavar="TASK=SHARE,...", identity="plan"
     )
-    seed: int = option("seed of drawing and shuffling (default 0)", default=0, metavar="S", identity=("seed", "plan"))
+    seed: int = option(
+        "seed of drawing and shuffling (default 0)", default=0, metavar="S", identity=("seed", "plan"), expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,20 +79,30 @@ class McqMakerOptions:
         identity="maker",
     )  # fmt: skip
     evaluator: str | None = option(
-        "another model for the last stage (default: that of --llm)", default=None, metavar="SPEC", identity="maker"
+        "another model for the last stage (default: that of --llm)",
+        default=None,
+        metavar="SPEC",
+        identity="maker",
+        expert=True,
     )
     distractors: str = option(
         "all (default), naive (no error modelling), or one error category", default="all", metavar="KIND",
         identity=("distractors", "maker"),
     )  # fmt: skip
-    n: int = option("proposals per category (default 6)", default=6, metavar="N", identity="maker")
+    n: int = option("proposals per category (default 6)", default=6, metavar="N", identity="maker", expert=True)
     rounds: int = option(
-        "maximum refinements of an ambiguous set (default 3)", default=3, metavar="N", identity="maker"
+        "maximum refinements of an ambiguous set (default 3)", default=3, metavar="N", identity="maker", expert=True
     )
-    threshold: int = option("minimum correctness (default 4)", default=4, metavar="1-5", identity="maker")
-    views: Literal["asked", "front", "all"] = option("images shown to the model", default="asked", identity="maker")
-    prompts: Path | None = option("own prompts (docs/mcq.md)", default=None, metavar="FILE.yaml", identity="maker")
-    cache: Path | None = option("cache of replies (default: DIR/replies.sqlite)", default=None, metavar="FILE")
+    threshold: int = option("minimum correctness (default 4)", default=4, metavar="1-5", identity="maker", expert=True)
+    views: Literal["asked", "front", "all"] = option(
+        "images shown to the model", default="asked", identity="maker", expert=True
+    )
+    prompts: Path | None = option(
+        "own prompts (docs/mcq.md)", default=None, metavar="FILE.yaml", identity="maker", expert=True
+    )
+    cache: Path | None = option(
+        "cache of replies (default: DIR/replies.sqlite)", default=None, metavar="FILE", expert=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +110,16 @@ class McqBuildOptions(McqSourceOptions, McqMakerOptions):
     """`ad2 mcq build`."""
 
     out: Path = option("output folder; the same command resumes in it", metavar="DIR")
+    test: float | None = option(
+        "when all questions are made, also write train.jsonl and test.jsonl with this share of test questions, drawn "
+        "by the seed and without a scene in both", default=None, metavar="SHARE", least=0.0001, most=0.9999,
+        expert=True,
+    )  # fmt: skip
     limit: int | None = option("process at most N questions now, then stop", default=None, metavar="N", least=1)
-    no_progress: bool = option("no progress bar", default=False)
+    no_progress: bool = option("no progress bar", default=False, expert=True)
 
+
+BOTH_FORMS = "ad2_bench="  # the source whose rows get options
 
 GROUPS = {"questions": (McqSourceOptions,), "distractors": (McqMakerOptions,)}
 
@@ -112,10 +140,56 @@ def run(options: McqBuildOptions) -> int:
     """Return 0 if all questions were made, 1 if some are missing; raises Ad2Error for mistakes of the user."""
     from lmms_eval_ad2.mcq.build import build
 
+    if BOTH_FORMS in options.source[0]:
+        return _add_options(options)
     job = job_of(options)
     result = build(job)
     show(summary(result, job.out))
+    if options.test is not None and not (result.unfinished or result.left):
+        _divide(result.questions, options.test, options.seed)
     return 1 if result.unfinished or result.short or not result.card["counts"]["n"] else 0
+
+
+def _divide(questions: Path, test: float, seed: int) -> None:
+    """Write train.jsonl and test.jsonl next to the questions, and print how they are imported."""
+    from lmms_eval_ad2.mcq.split import split
+
+    done = split(questions, questions.parent, test=test, seed=seed)
+    for path, (number, scenes) in done.items():
+        show(f"{path}: {number} questions of {scenes} scene{'s' if scenes != 1 else ''}")
+    for path in done:
+        images = shlex.quote(str(questions.parent / "images"))
+        show(f"  ad2 data import autodrive_qa {shlex.quote(str(path))} --images {images} --split {path.stem}")
+
+
+def _add_options(options: McqBuildOptions) -> int:
+    """Add options A to F to the open questions of an AD2-Bench file, so that its rows have both forms.
+
+    Return 0 if no request failed, else 1: the same command asks only those again.
+    """
+    from lmms_eval_ad2.core.errors import Ad2Error
+    from lmms_eval_ad2.mcq.both_forms import add_options
+    from lmms_eval_ad2.mcq.makers import make_maker
+
+    used = {"source", "images", "llm", "distractors", "seed", "cache", "out", "no_progress"}
+    unused = [field for field in dataclasses.fields(options) if field.name not in used]
+    if given := [field.name for field in unused if getattr(options, field.name) != field.default]:
+        raise Ad2Error(f"--source {BOTH_FORMS}FILE: {given[0].replace('_', '-')} is for sets of questions; omit it")
+    if len(options.source) > 1 or len(options.images) > 1 or not options.source[0].startswith(BOTH_FORMS):
+        raise Ad2Error(f"--source {BOTH_FORMS}FILE: one file, with at most one --images")
+    maker = make_maker(
+        options.llm, kind=options.distractors, seed=options.seed, cache=options.cache or options.out / "replies.sqlite",
+        progress=not options.no_progress,
+    )  # fmt: skip
+    source, out = Path(options.source[0].removeprefix(BOTH_FORMS)), options.out / "rows.jsonl"
+    images = Path(options.images[0]) if options.images else None
+    counts = add_options(source, out, maker, images=images, seed=options.seed)
+    show(f"{out}: {counts.made} rows with options added, {counts.copied} copied unchanged")
+    if why := _pairs(dict(sorted(counts.rejected.items()))):
+        show(f"rejected: {why}")
+    if counts.failed:
+        show(f"{counts.failed} rows failed with the endpoint; the same command asks them again")
+    return 1 if counts.failed else 0
 
 
 def job_of(options: McqBuildOptions) -> McqBuildJob:

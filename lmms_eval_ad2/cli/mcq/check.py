@@ -18,7 +18,7 @@ EXAMPLES = """examples:
   without a model: duplicates, faulty options, biases of length, position and wording:
     ad2 mcq check out/rules
   an imported set, answered by a language model without the images, each question in four orders:
-    ad2 mcq check autodrive_qa --llm endpoint:qwen3-8b@http://localhost:8000/v1 --rotations 4 --out c.json
+    ad2 mcq check autodrive_qa --llm endpoint:qwen3-8b@http://localhost:8000/v1 --config rotations=4 --out c.json
   correctness from 1 to 5 by an evaluator with the images, on 300 questions drawn by the seed:
     ad2 mcq check out/gpt4o --evaluator configs/mcq/openai.yaml --sample 300
 
@@ -30,26 +30,28 @@ class McqCheckOptions:
     """`ad2 mcq check`."""
 
     questions: str = option(
-        "file in the layout of `ad2 data schema autodrive_qa`, output folder of ad2 mcq build, or imported set",
+        "file in the layout of `ad2 data list autodrive_qa --layout`, output folder of ad2 mcq build, or imported set",
         metavar="FILE.jsonl|OUT|DATASET", positional=True,
     )  # fmt: skip
-    split: str | None = option("split of DATASET", default=None)
-    images: Path | None = option("folder that image paths are relative to", default=None, metavar="DIR")
+    split: str | None = option("split of DATASET", default=None, expert=True)
+    images: Path | None = option("folder that image paths are relative to", default=None, metavar="DIR", expert=True)
     llm: str | None = option(
         "model that answers without the images (openai:..., FILE.yaml)", default=None, metavar="SPEC"
     )
-    rotations: int = option("orders of the options for --llm (default 1)", default=1, metavar="N", least=1)
+    rotations: int = option("orders of the options for --llm (default 1)", default=1, metavar="N", least=1, expert=True)
     evaluator: str | None = option(
         "model that rates correctness from 1 to 5 with the images", default=None, metavar="SPEC"
     )
-    views: Literal["asked", "front", "all"] = option("images shown to the evaluator", default="asked")
-    prompts: Path | None = option("own prompt of the evaluator", default=None, metavar="FILE.yaml")
+    views: Literal["asked", "front", "all"] = option("images shown to the evaluator", default="asked", expert=True)
+    prompts: Path | None = option("own prompt of the evaluator", default=None, metavar="FILE.yaml", expert=True)
     sample: int | None = option("number of questions for the models (default: all)", default=None, metavar="N", least=1)
-    seed: int = option("seed of the sample (default 0)", default=0, metavar="S")
+    seed: int = option("seed of the sample (default 0)", default=0, metavar="S", expert=True)
     out: Path | None = option("write the complete report", default=None, metavar="FILE.json")
-    cache: Path | None = option("cache of replies (default: FILE.json.sqlite of --out)", default=None, metavar="FILE")
+    cache: Path | None = option(
+        "cache of replies (default: FILE.json.sqlite of --out)", default=None, metavar="FILE", expert=True
+    )
     json: bool = option("print the report as JSON", default=False)
-    no_progress: bool = option("no progress bars", default=False)
+    no_progress: bool = option("no progress bars", default=False, expert=True)
 
 
 def register(parts: Any) -> None:
@@ -72,7 +74,7 @@ def run(options: McqCheckOptions) -> int:
     from lmms_eval_ad2.storage.files import atomic_write_json
 
     if options.prompts is not None and not options.evaluator:
-        raise Ad2Error("--prompts replaces the evaluator's prompt: --evaluator is required too")
+        raise Ad2Error("--config prompts replaces the evaluator's prompt: --evaluator is required too")
     # The models are read first, so that a missing key is reported before minutes of work.
     llm = read_model(options.llm) if options.llm else None
     evaluator = read_model(options.evaluator, owner="--evaluator") if options.evaluator else None

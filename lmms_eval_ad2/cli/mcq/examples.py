@@ -32,15 +32,17 @@ class McqExamplesOptions:
     run: Path = option("folder of a run with open answers", metavar="RUN", positional=True)
     judge: str = option("model that scores (openai:..., endpoint:MODEL@URL, FILE.yaml)", metavar="SPEC")
     tasks: str = option(
-        "patterns of the open-ended tasks to score (default: all of RUN)", default="*", metavar="TASK,..."
+        "patterns of the open-ended tasks to score (default: all of RUN)", default="*", metavar="TASK,...", expert=True
     )
     limit: int | None = option("only the first N open answers of each task", default=None, metavar="N", least=1)
     show: int = option("examples listed for solved and for not solved questions (default 6)", default=6, least=0,
-                       metavar="N")  # fmt: skip
-    prompts: Path | None = option("own prompts (open_system, open)", default=None, metavar="FILE.yaml")
+                       metavar="N", expert=True)  # fmt: skip
+    prompts: Path | None = option("own prompts (open_system, open)", default=None, metavar="FILE.yaml", expert=True)
     out: Path | None = option("write all rows and means", default=None, metavar="FILE.json")
-    cache: Path | None = option("cache of replies (default: FILE.json.sqlite of --out)", default=None, metavar="FILE")
-    no_progress: bool = option("no progress bar", default=False)
+    cache: Path | None = option(
+        "cache of replies (default: FILE.json.sqlite of --out)", default=None, metavar="FILE", expert=True
+    )
+    no_progress: bool = option("no progress bar", default=False, expert=True)
 
 
 def register(parts: Any) -> None:

@@ -61,7 +61,9 @@ def export_drives(folders: Sequence[Path], out: Path, settings: DriveRowSettings
     no row is left."""
     source = _source(folders)
     if settings.times and (len(settings.times) != len(folders) or min(settings.times) < 1):
-        raise Ad2Error(f"--times: expected {len(folders)} numbers of at least 1, one for each folder of --drives")
+        raise Ad2Error(
+            f"--config times: expected {len(folders)} numbers of at least 1, one for each folder of --drives"
+        )
     # Both read the folders, so that a malformed one is refused before a file of an earlier export is replaced.
     drives, sets = source.card(folders), source.sets(folders)
     counts: dict[str, int] = {}

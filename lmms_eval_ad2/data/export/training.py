@@ -190,9 +190,9 @@ def _nothing_left(chosen: Sequence[QuestionSelection]) -> str:
 def _refusal(report: LeakReport, total: int, listing: Path) -> str:
     counts = ", ".join(f"{kind} {n}" for kind, n in sorted(report.kinds.items()))
     lines = "".join(f"\n  {example}" for example in report.examples)
-    advice = "--drop-leaks leaves them out"
+    advice = "--config drop_leaks=true leaves them out"
     if set(report.kinds) == {SCENE}:
-        advice = "--allow-shared-scenes trains on other images of evaluated scenes, " + advice
+        advice = "--config allow_shared_scenes=true trains on other images of evaluated scenes, " + advice
     return (
         f"leak check: {report.n} of {total} questions must not be trained on, their evidence is evaluated "
         f"({counts}):{lines}\nAll are listed in {listing}. Nothing was written; {advice}"

@@ -89,7 +89,7 @@ def open_dataset(name: str, split: str, *, home: Path | None = None) -> Dataset:
     if not dataset.image_root.is_dir():
         raise Ad2Error(
             f"the images of {name} ({split}) are no longer at {dataset.image_root}: "
-            f"ad2 data relocate {name} --split {split} --images DIR"
+            f"ad2 data verify {name} --split {split} --images DIR"
         )
     return dataset
 

@@ -49,7 +49,7 @@ def import_release(
         options["partial"] = "1"
     if metadata is not None:
         if not reader.metadata:
-            raise Ad2Error(f"{release}: --metadata is for releases whose images have time and weather in another file")
+            raise Ad2Error(f"{release}: metadata is for releases whose images have time and weather in another file")
         options["metadata"] = str(metadata)
     options["extract_to"] = str(extracted_dir(name, home))
     opened = reader.open(Path(source), split=split, images=images, options=options)

@@ -73,7 +73,7 @@ class ImagePresence:
         if self.required and self.complete < LEAST * self.records:
             raise self._error(found)
         log.warning(
-            "%s: %s in %s; missing, e.g. %s. If the images are elsewhere: ad2 data relocate %s --images DIR",
+            "%s: %s in %s; missing, e.g. %s. If the images are elsewhere: ad2 data verify %s --images DIR",
             self.label, found, self.root, ", ".join(self.examples), self.name,
         )  # fmt: skip
 

@@ -36,7 +36,7 @@ _CUES = (
 
 def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     source = existing(source, "parquet file")
-    for given, flag in ((images, "--images"), (options.get("metadata"), "--metadata")):
+    for given, flag in ((images, "--images"), (options.get("metadata"), "--config metadata")):
         if given is not None:
             raise Ad2Error(f"coda_lm, format llava: the files have images but no file names of them: omit {flag}")
     split = (split or _split_of(source)).lower()

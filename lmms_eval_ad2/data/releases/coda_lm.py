@@ -98,13 +98,13 @@ and in each file
 Images by split: Train 4884, Val 4384, Test 500, Mini 50; regions: Test 1123, Mini 93. Other numbers are refused
 unless --partial is given. --split test (default), val, train or mini.
 
---metadata FILE: the COCO file of CODA's annotations of the same images (val or test), with
+--config metadata=FILE: the COCO file of CODA's annotations of the same images (val or test), with
   images: [{"file_name": "0001.jpg", "width", "height", "period": "night", "weather": "rainy"}, ...]
 It is joined by file name; period and weather become the scene of the records. An image may lack them.
 
-Format llava (--format llava). SOURCE: a parquet file of KaiChen1998/coda-lm-llava-format, or a folder of them, with the
-columns id, image (encoded bytes) and conversations ([{from: human | gpt, value}]). In a folder with English/ and
-Chinese/, rows with the same id become one record with both answers. The images are written to the data home. This
+Format llava (--config format=llava). SOURCE: a parquet file of KaiChen1998/coda-lm-llava-format, or a folder of them,
+with the columns id, image (encoded bytes) and conversations ([{from: human | gpt, value}]). In a folder with English/
+and Chinese/, rows with the same id become one record with both answers. The images are written to the data home. This
 format has no boxes and no categories, so region scores by class cannot be computed.
 """
 
@@ -150,7 +150,8 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
     chinese = _annotations(root / "CODA-LM-chinese" / split.capitalize())
     if not english and not chinese:
         raise Ad2Error(
-            f"coda_lm: no annotations at {root}/CODA-LM/{split.capitalize()}/*.json (see: ad2 data schema coda_lm)"
+            f"coda_lm: no annotations at {root}/CODA-LM/{split.capitalize()}/*.json "
+            "(see: ad2 data list coda_lm --layout)"
         )
     partial = bool(options.get("partial"))
     names = sorted(set(english) | set(chinese))
@@ -251,8 +252,8 @@ class _Frame:
         stated = self.conditions.size if self.conditions else None
         if stated not in (None, self.size):
             file = next(iter(self.paths.values()))
-            hint = f"Give CODA's annotations of its {self.name.split('_')[0]} images: --metadata FILE."
-            expected = f"an image of {size_text(self.image_root, self.image)} in --metadata"
+            hint = f"Give CODA's annotations of its {self.name.split('_')[0]} images: --config metadata=FILE."
+            expected = f"an image of {size_text(self.image_root, self.image)} in metadata"
             raise DataError(file, None, self.image, expected, stated, hint)
 
     def _general(self) -> BilingualText:

@@ -57,7 +57,7 @@ _SPLITS = ("train", "val", "test")
 def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     path = existing(source, "annotation file")
     if path.is_dir():
-        raise Ad2Error(f"{path} is a folder: name the JSON file (see: ad2 data schema drivelm)")
+        raise Ad2Error(f"{path} is a folder: name the JSON file (see: ad2 data list drivelm --layout)")
     split = split or next((name for name in _SPLITS if name in path.stem.lower().split("_")), None)
     if not split:
         raise Ad2Error(f"drivelm: the file name {path.name} does not contain the split: give --split")

@@ -69,7 +69,8 @@ def _of_folder(folder: Path, split: str | None) -> tuple[str, list[Path]]:
     if not found:
         names = ", ".join(file for files in FILES.values() for file in files)
         raise Ad2Error(
-            f"{folder} is a folder without {names}: name the folder of these, or a file (ad2 data schema lingoqa)"
+            f"{folder} is a folder without {names}: name the folder of these, or a file "
+            "(ad2 data list lingoqa --layout)"
         )
     if split is None and len(found) > 1:
         raise Ad2Error(f"{folder} holds the splits {' and '.join(found)}: give --split")

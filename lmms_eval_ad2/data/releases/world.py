@@ -21,7 +21,7 @@ SCHEMA = f"""\
 SOURCE: a collected folder with the questions that `ad2 drive label` wrote, or its file {QUESTIONS}.
 Images: in the same folder (frames/...), or --images DIR.
 
-One Record of this project per line (ad2 data schema records), with benchmark {BENCHMARK} and the tasks
+One Record of this project per line (ad2 data list records --layout), with benchmark {BENCHMARK} and the tasks
   existence (yesno), counting (count), location (point), detection (box), relation (yesno), cot (chain);
   perception, prediction, planning (mc)
 Every text is in English and Chinese. cluster: the drive; meta: route, frame, scenario type, and the truth behind the

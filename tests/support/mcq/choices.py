@@ -62,7 +62,7 @@ def choice(
 
 
 def row(record: Record) -> dict[str, object]:
-    """The record as a row of `ad2 data schema autodrive_qa`."""
+    """The record as a row of `ad2 data list autodrive_qa --layout`."""
     return {
         "id": record.id, "task": record.task, "source": record.meta["source"], "question": record.question.en,
         "options": [{"letter": o.letter, "text": o.text.en, "kind": o.kind} for o in record.options],

@@ -51,7 +51,7 @@ def test_a_dry_run_prints_all_commands_and_writes_nothing(
         *(f"routes {name}" for name in drivers), "report",
     ]  # fmt: skip
     assert found["questions qwen"] == (
-        "ad2 eval --tasks 'ad2demo_*' --judge lexical --strict-requests --limit 3 --model qwen2_5_vl "
+        "ad2 eval --tasks 'ad2demo_*' --judge lexical --config strict_requests=true --limit 3 --model qwen2_5_vl "
         "--model-args device_map=cuda,pretrained=Qwen/A --batch-size 8 --device cuda --frame model_input "
         f"--out {out}/runs/qwen/questions -- --gen_kwargs max_new_tokens=64"
     )

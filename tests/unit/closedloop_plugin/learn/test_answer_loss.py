@@ -38,7 +38,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rows")
     collect(folder / "collected", ["red", "green", "green"] * 3)
     out = folder / "rows.jsonl"
-    words = ["--drives", str(folder / "collected"), "--out", str(out), "--balance", "0"]
+    words = ["--drives", str(folder / "collected"), "--out", str(out), "--config", "balance=0"]
     assert main(["export", "swift", *words]) == 0
     return out
 

@@ -93,7 +93,7 @@ def test_folders_are_written_as_often_as_asked(tmp_path: Path) -> None:
     rows = list(SOURCE.rows([first, second], DriveRowSettings(balance=0, times=(1, 3))))
     assert Counter(row["images"][0].startswith(str(second)) for row in rows) == {False: 3, True: 6}
     for times in ((1,), (1, 0)):
-        with pytest.raises(Ad2Error, match="--times: expected 2 numbers"):
+        with pytest.raises(Ad2Error, match="--config times: expected 2 numbers"):
             export_drives([first, second], tmp_path / "rows.jsonl", DriveRowSettings(times=times))
 
 

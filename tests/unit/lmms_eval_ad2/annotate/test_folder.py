@@ -98,7 +98,7 @@ def test_file_of_records_as_source(tmp_path: Path, pictures: Path) -> None:
 def test_dataset_as_source(tmp_path: Path, pictures: Path) -> None:
     for split in ("val", "test"):
         data_home.write_dataset("mine", split, [text_record()], image_root=pictures, source={}, resume=False)
-    with pytest.raises(Ad2Error, match=r"several splits: --split test \| val"):
+    with pytest.raises(Ad2Error, match=r"several splits: --config split=test \| val"):
         open_or_make(tmp_path / "notes", AnnotationRequest("mine"))
     assert len(open_or_make(tmp_path / "notes", AnnotationRequest("mine", split="val"))) == 1
     with pytest.raises(Ad2Error, match="not imported"):
@@ -114,7 +114,7 @@ def test_repeated_command_opens_the_same_folder(tmp_path: Path, pictures: Path) 
     assert open_or_make(tmp_path / "notes", request).ids == first.ids
     with pytest.raises(Ad2Error, match="was begun with SOURCE"):
         open_or_make(tmp_path / "notes", AnnotationRequest("else"))
-    with pytest.raises(Ad2Error, match="was begun with --lang en, not zh"):
+    with pytest.raises(Ad2Error, match="was begun with --config lang en, not zh"):
         open_or_make(tmp_path / "notes", AnnotationRequest(str(pictures), lang="zh"))
     moved = pictures.rename(tmp_path / "moved")
     again = open_or_make(tmp_path / "notes", AnnotationRequest(str(pictures), images=moved))

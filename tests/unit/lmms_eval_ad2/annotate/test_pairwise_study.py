@@ -57,7 +57,7 @@ def test_refusals(tmp_path: Path) -> None:
 
 
 def test_a_changed_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Ad2Error, match=r"is no study.*ad2 judge sample RUN RUN --out"):
+    with pytest.raises(Ad2Error, match=r"is no study.*ad2 annotate sample RUN RUN --out"):
         PairwiseStudy.open(tmp_path)
     draw([run(tmp_path, "a", range(3)), run(tmp_path, "b", range(3))], tmp_path / "s")
     with (tmp_path / "s" / "pairs.jsonl").open("a") as file:

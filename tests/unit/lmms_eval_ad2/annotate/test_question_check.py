@@ -98,7 +98,11 @@ def test_an_opened_folder_continues_where_it_ended(tmp_path: Path) -> None:
     again = project(tmp_path, records)
     assert again.folder.ids == order and (again.folder.about.n, again.folder.about.seed) == (20, 3)
     assert again.first_open("anna") == 1 and again.review("anna", 1).choice == "B"
-    for wrong, message in (({"seed": 4}, "--seed 3"), ({"sample": 21}, "--sample 20"), ({"check": False}, "--check")):
+    for wrong, message in (
+        ({"seed": 4}, "--config seed 3"),
+        ({"sample": 21}, "--config sample 20"),
+        ({"check": False}, "--check"),
+    ):
         with pytest.raises(Ad2Error, match=message):
             project(tmp_path, records, **wrong)
     with pytest.raises(Ad2Error, match="ad2 annotate summary"):

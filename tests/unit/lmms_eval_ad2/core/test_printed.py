@@ -59,7 +59,7 @@ def test_names_in_a_manifest_are_printed_without_effect(tmp_path: Path, capsys: 
     path.write_text(json.dumps(row) + "\n", "utf-8")
     assert main(["data", "import", "records", str(path), "--images", str(root)]) == 0
     assert main(["data", "list"]) == 0
-    assert main(["data", "verify", "records", "--images"]) == 1  # there is no a.jpg
+    assert main(["data", "verify", "records", "--decode"]) == 1  # there is no a.jpg
     output = capsys.readouterr()
     assert "\x1b" not in output.out + output.err and "\\x1b" in output.out
 

@@ -69,7 +69,7 @@ def test_an_image_folder_that_is_gone_is_told_apart_from_missing_data(tmp_path: 
     import_as("ad2_bench", [record()], tmp_path / "images")
     (tmp_path / "images").rmdir()
     (line,) = [line for line in select("ad2_p*").left_out if "perception_base" in line]
-    assert line.startswith("left out, no images: ad2_perception_base: ") and "ad2 data relocate ad2_bench" in line
+    assert line.startswith("left out, no images: ad2_perception_base: ") and "ad2 data verify ad2_bench" in line
 
 
 @pytest.mark.parametrize("place", ["end", "middle"])

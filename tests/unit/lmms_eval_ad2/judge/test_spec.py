@@ -198,7 +198,7 @@ def test_repetitions_from_the_specification_and_the_environment(monkeypatch: pyt
             check_judge(None)
     monkeypatch.setenv("AD2_JUDGE", "lexical")
     monkeypatch.setenv("AD2_JUDGE_REPEATS", "3")
-    with pytest.raises(Ad2Error, match=r"--judge-repeats 3: the lexical judge gives a text the same mark every time"):
+    with pytest.raises(Ad2Error, match=r"judge_repeats 3: the lexical judge gives a text the same mark every time"):
         check_judge(None)
 
 
@@ -206,7 +206,7 @@ def test_images_need_a_judge_that_takes_them(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("AD2_JUDGE_IMAGES", "1")
     for name in ("lexical", "fake"):
         monkeypatch.setenv("AD2_JUDGE", name)
-        with pytest.raises(Ad2Error, match=rf"--judge-images: the {name} judge reads texts only; name a model that"):
+        with pytest.raises(Ad2Error, match=rf"judge_images: the {name} judge reads texts only; name a model that"):
             check_judge(None)
     monkeypatch.setenv("AD2_JUDGE", "openai:m,base_url=http://h/v1")
     assert llm(None).images and llm(None).label == "openai:m (sees the images)"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.data.releases.ad2_bench import records_of
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
@@ -98,3 +99,24 @@ def test_a_bad_row_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "both.jsonl").exists()
     with pytest.raises(Ad2Error, match="is the file to read"):
         add_options(tmp_path / "rows.jsonl", tmp_path / "rows.jsonl", Maker(), images=None, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--total", "3"], "--source ad2_bench=FILE: total is for sets of questions"),
+        (["--source", "drivelm:train"], "one file, with at most one --images"),
+        (["--distractors", "nonsense"], "nonsense"),
+    ],
+)
+def test_the_command_refuses_what_does_not_fit(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "rows.jsonl"
+    source.write_text(json.dumps(row("q", form="count", answer=3)) + "\n")
+    given = ["mcq", "build", "--source", f"ad2_bench={source}", "--llm", "rules", "--out", str(tmp_path / "out")]
+    assert main([*given, *words]) == 2
+    assert message in capsys.readouterr().err
+    (tmp_path / "a.jpg").write_bytes(b"")
+    assert main([*given, "--config", "no_progress=true"]) == 0
+    assert "rows.jsonl: 0 rows with options added, 1 copied unchanged" in capsys.readouterr().out

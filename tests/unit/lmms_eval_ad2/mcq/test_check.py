@@ -151,7 +151,7 @@ HOSTILE = choice("\x1b]0;q\x07", "What \ud800?", "A \x1b[31mcar.", ["A \x1b[5mbu
 def test_output_has_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = written(tmp_path, [*FAIR, HOSTILE]), tmp_path / "report.json"
     for more in ([], ["--json"], ["--out", str(out)]):
-        assert main(["mcq", "check", str(path), "--no-progress", *more]) == 1
+        assert main(["mcq", "check", str(path), "--config", "no_progress=true", *more]) == 1
         output = capsys.readouterr().out
         output.encode()
         assert not {"\x1b", "\x07"} & set(output)

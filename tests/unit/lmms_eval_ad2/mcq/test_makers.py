@@ -379,10 +379,10 @@ def test_the_description_is_stable_without_address(monkeypatch: pytest.MonkeyPat
         ({"rounds": 11}, "rounds: expected a whole number from 0 to 10"),
         ({"threshold": 0}, "threshold: expected a whole number from 1 to 5"),
         ({"views": "back"}, "unknown views 'back'"),
-        ({"evaluator": "rules"}, "--evaluator: rules cannot evaluate"),
+        ({"evaluator": "rules"}, "--config evaluator: rules cannot evaluate"),
         ({"spec": "gpt"}, "unknown --llm .*'gpt'"),
         ({"spec": "rules", "evaluator": "endpoint:m@http://h/v1"}, "ad2 mcq check"),
-        ({"spec": "rules", "prompts": Path("x.yaml")}, "--prompts"),
+        ({"spec": "rules", "prompts": Path("x.yaml")}, "--config prompts"),
     ],
 )
 def test_invalid_arguments_are_errors(parts: dict[str, Any], message: str) -> None:

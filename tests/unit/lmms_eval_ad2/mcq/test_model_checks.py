@@ -238,7 +238,17 @@ def test_the_command_pairs_open_answers_with_choices(tmp_path: Path, capsys: pyt
     run = write_run(tmp_path / "run", summary(tasks), samples)
     out = tmp_path / "examples.json"
     with serve(reply="mcq") as server:
-        words = ["mcq", "examples", str(run), "--judge", f"endpoint:m@{server.url}", "--out", str(out), "--no-progress"]
+        words = [
+            "mcq",
+            "examples",
+            str(run),
+            "--judge",
+            f"endpoint:m@{server.url}",
+            "--out",
+            str(out),
+            "--config",
+            "no_progress=true",
+        ]
         assert main(words) == 0
     printed = capsys.readouterr().out
     rows = json.loads(out.read_text("utf-8"))["rows"]
@@ -256,7 +266,7 @@ def test_the_command_pairs_open_answers_with_choices(tmp_path: Path, capsys: pyt
     both = write_run(tmp_path / "both", summary(twice), samples)
     with serve(reply="mcq") as server:
         judged = ["mcq", "examples", str(both), "--judge", f"endpoint:m@{server.url}"]
-        assert main(judged) == 2 and main([*judged, "--tasks", "*planning_open"]) == 0
+        assert main(judged) == 2 and main([*judged, "--config", "tasks=*planning_open"]) == 0
     assert "name one run, and its tasks with --tasks" in capsys.readouterr().err
     with serve(reply="mcq") as server:
         assert main(["mcq", "examples", str(run), "--judge", f"endpoint:m@{server.url}", "--limit", "1"]) == 0

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.core.errors import Ad2Error, DataError
 from lmms_eval_ad2.mcq.split import split
 
@@ -58,7 +57,7 @@ def test_the_same_seed_selects_the_same_scenes(tmp_path: Path) -> None:
     assert len(found[0]) == 18
 
 
-def test_invalid_arguments_and_files_are_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_and_files_are_errors(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="between 0 and 1"):
         split(tmp_path / "q.jsonl", tmp_path, test=20)
     with pytest.raises(Ad2Error, match="1 scene"):
@@ -66,14 +65,5 @@ def test_invalid_arguments_and_files_are_errors(tmp_path: Path, capsys: pytest.C
     (tmp_path / "bad.jsonl").write_text('{"cluster": "a"}\n{"id": 1}\n', "utf-8")
     with pytest.raises(DataError, match=r"row 2.*cluster"):
         split(tmp_path / "bad.jsonl", tmp_path, test=0.5)
-    assert main(["mcq", "split", str(tmp_path / "absent.jsonl")]) == 2
-    assert "cannot read" in capsys.readouterr().err
-
-
-def test_the_command_prints_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    source = write(tmp_path / "questions.jsonl", [f"x:{i // 5}" for i in range(50)])
-    assert main(["mcq", "split", str(source)]) == 0
-    output = capsys.readouterr().out
-    assert "train.jsonl: 40 questions of 8 scenes" in output
-    assert "test.jsonl: 10 questions of 2 scenes" in output
-    assert f"--images {tmp_path / 'images'} --split train" in output
+    with pytest.raises(Ad2Error, match="cannot read"):
+        split(tmp_path / "absent.jsonl", tmp_path, test=0.5)

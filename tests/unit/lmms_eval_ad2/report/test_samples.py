@@ -155,10 +155,10 @@ def test_the_command_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixt
     Image.new("RGB", (200, 100)).save(tmp_path / "pictures" / "a.jpg")
     run_of(tmp_path, **{BASE: [box_row([100.0, 30.0, 140.0, 60.0]), sample("c", 0.0, images=("gone.jpg",))]})
     out, run = tmp_path / "drawn", str(tmp_path / "run")
-    assert main(["report", run, "--sample", "b", "--images", str(out)]) == 0
+    assert main(["report", run, "--sample", "b", "--config", f"images={out}"]) == 0
     (path,) = out.iterdir()
     assert f"picture: {path} (blue: the answer, green: the reference)" in capsys.readouterr().out
-    assert main(["report", run, "--sample", "c", "--images", str(out)]) == 0
+    assert main(["report", run, "--sample", "c", "--config", f"images={out}"]) == 0
     assert "no picture: " in capsys.readouterr().out
     assert main(["report", run, "--sample", "b", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["samples"]
@@ -189,7 +189,7 @@ def test_an_id_that_is_not_there_names_near_ones(tmp_path: Path, asked: str, hin
         (["--sample", "a", "--html", "p.html"], "only --json goes with them"),
         (["--task", BASE], "--task is an option of --sample and --wrong"),
         (["--limit", "3"], "--limit is an option of --wrong"),
-        (["--images", "d"], "--images is an option of --sample"),
+        (["--config", "images=d"], "--config images: is an option of --sample"),
         (["--wrong", "--limit", "0"], "--limit 0: 1 or more"),
     ],
 )

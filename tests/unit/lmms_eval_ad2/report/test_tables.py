@@ -343,7 +343,7 @@ def test_shares_over_the_papers_three_groups_sum_to_100(tmp_path: Path) -> None:
         "toy-7b: Misinterpreted sensor inputs": [0, 0, 0],
     }
     assert "62.5 (5)" in tables.render(runs, kinds="paper")
-    assert "shares sum to 100" in grid.notes[0] and "--kinds paper" in grid_of(runs, "autodrive_qa/7").notes[0]
+    assert "shares sum to 100" in grid.notes[0] and "--config kinds=paper" in grid_of(runs, "autodrive_qa/7").notes[0]
     others = [g for g in grids(runs, kinds="paper") if g.key != "autodrive_qa/7"]
     assert others == [g for g in grids(runs) if g.key != "autodrive_qa/7"]
 

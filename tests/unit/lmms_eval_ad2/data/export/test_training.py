@@ -120,7 +120,7 @@ def test_shared_scenes_are_refused_or_allowed(root: Path) -> None:
     shared = [mcq(n, cluster="scene 100") for n in (1, 2)]
     store("autodrive_qa", "train", [*shared, mcq(3)], root / "train")
     out = root / "train.jsonl"
-    with pytest.raises(Ad2Error, match="--allow-shared-scenes"):
+    with pytest.raises(Ad2Error, match="--config allow_shared_scenes=true"):
         export([MCQ], TESTED, ExportSettings(out))
     card = export([MCQ], TESTED, ExportSettings(out, allow_shared_scenes=True))
     assert (card["rows"], card["leak_check"]["allowed"]) == (3, {"same_scene": 2})

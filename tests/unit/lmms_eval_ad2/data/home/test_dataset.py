@@ -38,7 +38,7 @@ def test_moved_images_are_relocated(tmp_path: Path) -> None:
     (images / "a.jpg").touch()
     store(tmp_path, 30, image_root=images)
     images.rename(moved)
-    with pytest.raises(Ad2Error, match="ad2 data relocate d --split test --images DIR"):
+    with pytest.raises(Ad2Error, match="ad2 data verify d --split test --images DIR"):
         open_dataset("d", "test", home=tmp_path)
     with pytest.raises(Ad2Error, match=r"there is no file a\.jpg"):
         relocate("d", "test", tmp_path, home=tmp_path)

@@ -257,7 +257,7 @@ def test_time_and_weather_are_joined_by_file_name(tmp_path: Path, photos: Path) 
         ([{"file_name": "0001.jpg"}], "expected images with period or weather, found '1 images without'"),
         ([{"file_name": "0001.jpg", "weather": "fog"}] * 2, "field 'images.file_name': expected one entry per image"),
         ([{"file_name": "0001.jpg", "weather": 3}], "field 'images.weather': expected a name"),
-        ([{"file_name": "0001.jpg", "weather": "fog", "width": 1}], "expected an image of 960x540 in --metadata"),
+        ([{"file_name": "0001.jpg", "weather": "fog", "width": 1}], "expected an image of 960x540 in metadata"),
     ],
 )
 def test_wrong_metadata_are_one_error(tmp_path: Path, photos: Path, rows: list[Any], message: str) -> None:
@@ -280,10 +280,10 @@ def test_metadata_and_merged_rows_are_bounded(tmp_path: Path, photos: Path, monk
 
 def test_metadata_are_refused_where_they_cannot_be_joined(tmp_path: Path, photos: Path) -> None:
     file = metadata(tmp_path / "a.json", {"file_name": "0001.jpg", "weather": "fog"})
-    with pytest.raises(Ad2Error, match="omit --metadata"):
+    with pytest.raises(Ad2Error, match="omit --config metadata"):
         import_release("coda_lm", llava(tmp_path / "mini.parquet", photos / "solidWhiteCurve.jpg", (REGION, "x")),
                        fmt="llava", metadata=file)  # fmt: skip
-    with pytest.raises(Ad2Error, match="drivelm: --metadata is for releases"):
+    with pytest.raises(Ad2Error, match="drivelm: metadata is for releases"):
         import_release("drivelm", tmp_path / "a.json", metadata=file)
 
 
