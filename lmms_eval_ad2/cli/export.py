@@ -182,19 +182,19 @@ def _run_drives(options: ExportSwiftOptions) -> int:
 def run_answers(options: ExportAnswersOptions) -> int:
     from lmms_eval_ad2.cli.rescore import find_run
     from lmms_eval_ad2.core.errors import Ad2Error
-    from lmms_eval_ad2.data.export import answer_files, drivelm_answers
+    from lmms_eval_ad2.data.export import answer_files
     from lmms_eval_ad2.scoring.result_files import read_summary
 
     run, names = find_run(options.run), [name for name in options.tasks.split(",") if name]
     tables = read_summary(run)["tasks"]
     benchmarks = {table.get("benchmark") for name, table in tables.items() if name in names or not names}
-    found = sorted(benchmarks & {answer_files.BENCHMARK, answer_files.BENCHMARK})
+    found = sorted(benchmarks & {answer_files.BENCHMARK, answer_files.DRIVELM})
     if len(found) > 1:
         raise Ad2Error(f"{run} has tasks of {' and '.join(found)}: name those of one, with --tasks")
     if not found:
         wanted = f"--tasks {options.tasks}: " if names else ""
         raise Ad2Error(f"{wanted}{run} has no such task of CODA-LM or DriveLM; it has: {', '.join(tables) or 'none'}")
-    if found == [answer_files.BENCHMARK]:
+    if found == [answer_files.DRIVELM]:
         return _run_drivelm(options, run, names)
     if options.parsed or options.team:
         raise Ad2Error("parsed and team are for DriveLM; the answers of this run are of CODA-LM")
