@@ -174,7 +174,7 @@ class LearnStages:
         device = self.options.device
         given = f"pretrained={self._model(kind, self.options.rounds)},device_map={device}"
         own = ("--model", "llava_hf", "--model-args", given, "--device", device, "--batch-size", "1")
-        return self._questions(kind, *own, "--strict-contamination")
+        return self._questions(kind, *own, "--config", "strict_contamination=true")
 
     def losses(self) -> list[Stage]:
         """The loss of all models about the held-out routes: the learning curve over the rounds."""

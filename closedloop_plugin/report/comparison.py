@@ -9,8 +9,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from lmms_eval_ad2.storage.code_state import code_label
-
 from closedloop_plugin.report.drive_section import COMFORT, elsewhere, facts_of
 from closedloop_plugin.report.results import DriveResults, read_results, short_names, unlike
 from closedloop_plugin.report.section_tables import TITLES, cause_shares, cause_tables, published_tables
@@ -37,6 +35,7 @@ from lmms_eval_ad2.report.table import (
     few,
 )
 from lmms_eval_ad2.scoring.metrics.intervals import METHOD as INTERVAL_METHOD
+from lmms_eval_ad2.storage.identity import code_label
 
 SECTION = "compare"
 MOST_RELATIVE = 500.0  # percent; a wider interval of a ratio says only that its denominator is close to 0

@@ -55,7 +55,6 @@ class EvalOptions(JudgeOptions):
         "replies to each question: the score is their mean; also how many questions have equal, or only right replies",
         default=1,
         metavar="N",
-        expert=True,
     )
     batch_size: str = option("lmms-eval's --batch_size (default 1)", default="1", metavar="N")
     device: str | None = option("lmms-eval's --device", default=None)

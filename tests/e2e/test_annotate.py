@@ -108,7 +108,7 @@ def test_boxes_are_selected_and_drafts_of_regions_stand_beside_table_4(
     [
         (("nowhere.jsonl", "--out", "notes"), "no such file or folder: nowhere.jsonl"),
         (("{}", "--out", "notes", "--config", "ask=generl"), "unknown kind in ask 'generl'; did you mean general"),
-        (("{}", "--out", "notes", "--config", "limit=0"), "--config limit: 0: 1 or more"),
+        (("{}", "--out", "notes", "--config", "limit=0"), "--config limit=0: 1 or more"),
         (("{}", "--out", "notes", "--port", "70000"), "--port 70000: from 0 to 65535"),
         (("{}", "--out", "notes", "--reviewer", "<b>"), "use letters, digits"),
         (("{}", "--out", "notes", "--boxes", "none.json"), "cannot read none.json"),

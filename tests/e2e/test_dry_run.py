@@ -156,7 +156,7 @@ def test_a_dry_run_imports_neither_lmms_eval_nor_torch(tmp_path: Path) -> None:
         (("--model", "ad2_chance", "--limit", "1.5"), "--limit 1.5: a number of records"),
         (("--model", "ad2_chance", "--limit", "inf"), "--limit inf: a number of records"),
         (("--model", "ad2_chance", "--limit", "2", "--", "--limit", "0"), "--limit 0: a number of records"),
-        (("--model", "ad2_chance", "--config", "repeats=0"), "--repeats 0: 1 or more"),
+        (("--model", "ad2_chance", "--repeats", "0"), "--repeats 0: 1 or more"),
         (("--model", "ad2_chance", "--batch-size", "x"), "--batch_size x: a whole number of 1 or more, or auto"),
         (("--model", "ad2_chance", "--device", "cudda"), "--device cudda: no device of torch"),
         (("--model", "ad2_chance", "--", "--offset=-1"), "--offset -1: 0 or more"),

@@ -65,7 +65,7 @@ def test_test_images_imported_as_train_are_refused(coda: Path, capsys: pytest.Ca
 
 def _shown(words: list[str]) -> str:
     """The option as messages name it."""
-    return f"--config {words[1].partition('=')[0]}:" if words[0] == "--config" else words[0]
+    return f"--config {words[1].partition('=')[0]}" if words[0] == "--config" else words[0]
 
 
 @pytest.mark.parametrize(

@@ -385,7 +385,7 @@ def test_commands_name_mistakes(rows: Path, tmp_path: Path, capsys: pytest.Captu
     assert "ad2 export swift" in fails("learn", "train", *absent) and not (tmp_path / "m").exists()
     assert "multiple of 32" in fails("learn", "train", *some, "--steps", "0", "--config", "hidden=100")
     start = fails("learn", "train", *some, "--start", str(tmp_path), "--config", "hidden=256", "--config", "layers=2")
-    assert "--config hidden --config layers would have no effect" in start
+    assert "--config hidden=256 --config layers=2 would have no effect" in start
     assert "ad2 drive collect" in fails(
         "export", "swift", "--drives", str(tmp_path), "--out", str(tmp_path / "r.jsonl")
     )

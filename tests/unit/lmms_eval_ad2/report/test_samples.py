@@ -189,7 +189,7 @@ def test_an_id_that_is_not_there_names_near_ones(tmp_path: Path, asked: str, hin
         (["--sample", "a", "--html", "p.html"], "only --json goes with them"),
         (["--task", BASE], "--task is an option of --sample and --wrong"),
         (["--limit", "3"], "--limit is an option of --wrong"),
-        (["--config", "images=d"], "--config images: is an option of --sample"),
+        (["--config", "images=d"], "--config images is an option of --sample"),
         (["--wrong", "--limit", "0"], "--limit 0: 1 or more"),
     ],
 )

@@ -140,7 +140,7 @@ def test_a_suite_that_was_generated_alone_is_played_alone(tmp_path: Path) -> Non
     [
         (
             ["--suite", "demo", "--config", "alone=true"],
-            "--config alone=true: demo has routes of the catalogue, not programs",
+            "--config alone: demo has routes of the catalogue, not programs",
         ),
         (["--suite", "demo", "--config", "fresh_draws=2"], "--config fresh_draws: demo has routes of the catalogue"),
         (["--suite", "mine", "--config", "fresh_draws=2", "--repetitions", "2"], "omit --repetitions"),

@@ -28,7 +28,7 @@ pytest.importorskip("scenic")
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.bridge.compiled_scene import scene_for
-from closedloop_plugin.worlds.bridge.params import space_of
+from closedloop_plugin.worlds.bridge.params import domains_of
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 pytestmark = pytest.mark.system
@@ -152,7 +152,7 @@ def test_a_program_compiles_and_samples(
     route_id, threat = THREATS[name]
     file = write_program(threat, routes_on_maps[route_id], tmp_path)
     compiled = scene_for(file, MODELS[model], params_of(routes_on_maps[route_id]), 3)
-    space = space_of(compiled.scenario)
+    space = domains_of(compiled.scenario.params)
     extra = {"red_for"} if threat.ego_light.value == "red" else set()
     assert set(space) == set(compiled.drawn) == FREE[threat.behaviour.value] | extra
     assert (space["due"].low, space["due"].high) == (threat.trigger.value.low, threat.trigger.value.high)

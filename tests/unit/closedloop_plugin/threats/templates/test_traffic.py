@@ -31,7 +31,7 @@ from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 pytest.importorskip("scenic")
 from closedloop_plugin.worlds.bridge.compiled_scene import scene_for
-from closedloop_plugin.worlds.bridge.params import space_of
+from closedloop_plugin.worlds.bridge.params import domains_of
 
 pytest_plugins = ("support.closedloop.networks",)
 pytestmark = [pytest.mark.system, pytest.mark.usefixtures("one_network_a_map")]
@@ -157,7 +157,7 @@ def assert_compiles(spec: ThreatSpec, road: RoadMap, site: ThreatSite, folder: P
         stage = ScenarioStage(road, route.params, "", site.trigger_s, 3)
         given = {"map": str(road.file), "map_options": options, "stage": stage, "render": 0, "timestep": 0.05}
         compiled = scene_for(file, model, given, 3)
-        space = space_of(compiled.scenario)
+        space = domains_of(compiled.scenario.params)
         assert set(space) == free
         assert all(space[n].low <= compiled.drawn[n] <= space[n].high for n in free)
         assert len(compiled.scene.objects) >= 2
