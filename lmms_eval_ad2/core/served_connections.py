@@ -39,7 +39,7 @@ def is_loopback(host: str) -> bool:
 
 
 def allowed_names(text: str) -> tuple[str, ...]:
-    """The names of the option --allow-host."""
+    """The names of the key allow_host of --config."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
@@ -56,7 +56,7 @@ def host_fault(header: str | None, bound: str, further: Sequence[str] = ()) -> s
         return None
     if _address(name) is not None and _listens_everywhere(bound):
         return None
-    return f"Host: '{name[:200]}' is not a name of this server; if clients use it: --allow-host {name[:200]}"
+    return f"Host: '{name[:200]}' is not a name of this server; if clients use it: --config allow_host={name[:200]}"
 
 
 def _name(header: str) -> str:

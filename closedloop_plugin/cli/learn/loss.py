@@ -20,7 +20,7 @@ EXAMPLES = """examples:
   ad2 learn loss models/sighted0 models/sighted1 models/blind1 --rows held.jsonl
 
 The loss of an answer is minus the natural logarithm of the probability that the model says exactly this text. Each row
-of the files counts once; `ad2 export swift` repeats frames of rare actions, unless told --balance 0."""
+of the files counts once; `ad2 export swift` repeats frames of rare actions, unless told --config balance=0."""
 
 
 @dataclass(frozen=True, kw_only=True)
