@@ -439,7 +439,7 @@ def work(change):
         frames += reader.feed(data[start : start + 65536])
     (kind, header, blob), = frames
     wire.check(kind, header)
-    return kind, decision_cycle._decoded(blob).shape
+    return kind, decision_cycle.LazyCameraImages(blob)(decision_cycle.CAMERA).shape
 """
 
 

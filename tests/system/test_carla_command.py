@@ -104,7 +104,7 @@ def test_up_in_the_foreground_reports_events_and_ends_its_servers(
         (("--binary", "nowhere.sh"), "no such file"),
         (("--binary", "carla/CarlaUE4.sh", "--ports", "2000,2002"), "overlap"),
         (("--binary", "carla/CarlaUE4.sh", "--ports", "x"), "--ports x: expected numbers"),
-        (("--binary", "carla/CarlaUE4.sh", "--config", "gpus=0,-1"), "--config gpus=0,-1: expected numbers"),
+        (("--binary", "carla/CarlaUE4.sh", "--config", "gpus=0,-1"), "--config gpus 0,-1: expected numbers"),
         (("--binary", "carla/CarlaUE4.sh", "--ports", ""), "names no port"),
         (("--binary", "carla/CarlaUE4.sh", "--config", "extra='"), "not valid shell syntax"),
         (("--binary", "carla/CarlaUE4.sh", "--config", "wait=0"), "seconds above 0"),

@@ -168,7 +168,7 @@ def test_another_token_is_refused_in_one_line(tmp_path: Path, cluster: RayCluste
     process = start("run", cluster, tmp_path / "run", RAY_AUTH_TOKEN="0" * 64)
     out, err = process.communicate(timeout=600)
     assert (process.returncode, out) == (1, "")
-    assert re.fullmatch(r"error: --config ray_address \S+: the cluster refuses this machine's token; [^\n]*\n", err)
+    assert re.fullmatch(r"error: --config ray_address=\S+: the cluster refuses this machine's token; [^\n]*\n", err)
 
 
 def test_ray_of_this_machine_listens_on_loopback_addresses_only(tmp_path: Path) -> None:

@@ -134,8 +134,8 @@ def test_a_changed_image_is_requested_again(tmp_path: Path, own_home: Path) -> N
             "openai",
             "--model_args",
             args,
-            "--config",
-            "tasks=ad2_relation",
+            "--tasks",
+            "ad2_relation",
             "--output_path",
             tmp_path / "o",
         ]
