@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from closedloop_plugin.core.routes import Route, read_routes
-from closedloop_plugin.maps.towns.cutout import STEP, cut_out
+from closedloop_plugin.maps.towns.cutout import cut_out
 from closedloop_plugin.maps.towns.lanes import read_town
 from closedloop_plugin.maps.towns.town_road import town_road
 from lmms_eval_ad2.core.errors import Ad2Error
@@ -67,7 +67,7 @@ def test_complete_towns_have_no_dangling_references(towns: dict[str, bytes]) -> 
 
 
 @settings(max_examples=examples(12), deadline=None)
-@given(st.sampled_from(TOWNS[:2]), st.floats(0, 1), st.floats(STEP, 250))  # nearer, a sampled road may be missed
+@given(st.sampled_from(TOWNS[:2]), st.floats(0, 1), st.floats(1, 250))
 def test_a_part_has_no_dangling_references_and_complete_junctions(
     towns: dict[str, bytes], town: str, where: float, within: float
 ) -> None:
