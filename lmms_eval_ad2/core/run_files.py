@@ -12,35 +12,23 @@ earlier ones. Values go through the parser of the command line, so that both are
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
-import re
+import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import one_line
-from lmms_eval_ad2.storage import user_yaml
 
 FLAG = "--config"
 HELP = "YAML file of options by their names, or one option; also those without a flag (docs/commands.md); repeatable"
 
 
 RunFileOption = Any  # a DeclaredOption of options.py, which imports this module
-
-
-class PlainTexts(user_yaml.BoundedLoader):
-    """Reads true, false and null; every other scalar is the text as it was typed: off, 007, 12:30, 1e-3."""
-
-    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 -- as its base class declares it
-
-
-PlainTexts.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
-PlainTexts.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:null|~|)$"), ["n", "~", ""])
 
 
 @dataclass(frozen=True)
@@ -63,16 +51,19 @@ class CommandParser(argparse.ArgumentParser):
             return super().parse_known_args(words, namespace)
         space = argparse.Namespace() if namespace is None else namespace
         files, words = _taken(words)
-        front: list[str] = []
+        front: dict[str, list[str]] = {}  # by name: a later file overrides an earlier one
         for setting in (one for file in files for one in settings_of(file)):
             option = self._option(setting)
             given = option_words(option, setting)
             checked = _checked(option, given, setting)
             if option.spec.expert:
                 setattr(space, option.dest, getattr(checked, option.dest))
-            else:
-                front += given
-        return super().parse_known_args(front + words, space)
+            elif not (option.spec.repeated and any(word.partition("=")[0] == option.flag for word in words)):
+                front[option.name] = given
+        parsed, unknown = super().parse_known_args([*itertools.chain(*front.values()), *words], space)
+        if getattr(parsed, "config", None):  # "--conf x": argparse takes it for --config, but its value was not read
+            self.error(f"{FLAG}: write it in full")
+        return parsed, unknown
 
     def _option(self, setting: RunFileSetting) -> RunFileOption:
         name = setting.key.replace("-", "_")
@@ -109,25 +100,29 @@ def _taken(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def settings_of(text: str) -> Iterator[RunFileSetting]:
     """The settings of a value of `--config`: of a file, or "KEY=VALUE" with a value as in YAML. Raises Ad2Error."""
+    import yaml  # here, since every command imports this module
+
+    from lmms_eval_ad2.storage import user_yaml
+
     key, equals, value = text.partition("=")
     if equals and key.replace("-", "_").isidentifier():
-        try:
-            read = user_yaml.parse(value, PlainTexts) if value in ("true", "false") or value[:1] == "[" else value
-        except yaml.YAMLError:  # a text that begins with "["
-            read = value
+        read: Any = value
+        if value in ("true", "false") or value.startswith("["):
+            with contextlib.suppress(yaml.YAMLError):  # a text that begins with "["
+                read = user_yaml.parse(value, user_yaml.PlainTexts)
         yield RunFileSetting(key, read, f"{FLAG} {key}")
         return
     path = Path(text)
     try:
         content = user_yaml.read_text(path)
-        values = user_yaml.parse(content, PlainTexts)
+        values = user_yaml.parse(content, user_yaml.PlainTexts)
     except (OSError, yaml.YAMLError) as exc:
         raise Ad2Error(f"{FLAG} {one_line(text)}: not a readable YAML file: {' '.join(str(exc).split())}") from exc
     if values is None:
         return
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise Ad2Error(f"{path}: expected options as KEY: VALUE, one per line")
-    root = yaml.compose(content, PlainTexts)
+    root = yaml.compose(content, user_yaml.PlainTexts)
     lines = {key.value: key.start_mark.line + 1 for key, _ in root.value} if isinstance(root, yaml.MappingNode) else {}
     for key, value in values.items():
         yield RunFileSetting(key, value, f"{path}, line {lines.get(key, 1)}, {key}")

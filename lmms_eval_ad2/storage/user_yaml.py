@@ -6,6 +6,7 @@ values, and its errors for dates, numbers and deep nesting are of many classes.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,16 @@ class BoundedLoader(yaml.SafeLoader):
                 raise yaml.MarkedYAMLError(problem=f"duplicate key {key.value!r}", problem_mark=key.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep)
+
+
+class PlainTexts(BoundedLoader):
+    """Reads true, false and null; every other scalar is the text as it was typed: off, 007, 12:30, 1e-3."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 -- as its base class declares it
+
+
+PlainTexts.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+PlainTexts.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:null|~|)$"), ["n", "~", ""])
 
 
 def parse(text: str, kind: type[BoundedLoader] = BoundedLoader) -> Any:

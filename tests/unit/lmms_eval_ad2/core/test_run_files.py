@@ -22,6 +22,7 @@ class DriveOptions:
     suite: str | None = option("routes", default=None, exclusive=PLACE)
     scenario: Path | None = option("program", default=None, exclusive=PLACE)
     frames: bool = option("save frames", default=False)
+    value: tuple[str, ...] = option("of a parameter", default=(), repeated=True)
     rate_hz: float | None = option("decisions per second", default=None, least=0.1, most=20, expert=True)
     grain: Literal["off", "asked"] = option("suffixes", default="off", expert=True)
     asked: tuple[str, ...] = option("questions", default=("action",), expert=True)
@@ -60,6 +61,19 @@ def test_the_command_line_overrides_files_and_later_values_earlier_ones(tmp_path
     file = run_file(tmp_path, "agent: x\nsuite: demo\nrate_hz: 5\n")
     read = parsed("runs/a", "--agent", "y", "--config", file, "--config", "rate_hz=2", "--config=grain=asked")
     assert (read.agent, read.rate_hz, read.grain) == ("y", 2.0, "asked")
+
+
+def test_a_list_or_switch_of_a_file_is_replaced_not_extended(tmp_path: Path) -> None:
+    first = run_file(tmp_path, "agent: a\nsuite: demo\nvalue: [a=1]\nframes: true\n")
+    later = ("--config", first, "--config", "value=b=2", "--config", "frames=false")
+    assert (parsed("o", *later).value, parsed("o", *later).frames) == (("b=2",), False)
+    assert parsed("o", *later, "--value", "c=3", "--value=d=4").value == ("c=3", "d=4")
+
+
+def test_a_shortened_flag_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed("o", "--agent", "a", "--suite", "s", "--conf", "rate_hz=2")
+    assert "--config: write it in full" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
