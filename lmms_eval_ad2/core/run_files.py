@@ -6,7 +6,7 @@
     decision_hz: 5        # an expert's option: it has no flag of its own
 
 A key is an option's name with underscores. Options on the command line override those of files, and later files
-earlier ones. Values go through the parser of the command line, so that both are checked alike.
+earlier ones; KEY=VALUE of an option that may be repeated is given once for each value. Values go through the parser of the command line, so that both are checked alike.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
-import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,11 +32,12 @@ RunFileOption = Any  # a DeclaredOption of options.py, which imports this module
 
 @dataclass(frozen=True)
 class RunFileSetting:
-    """One value of a run file. `place`: how messages name it, "run.yaml, line 3, decision_hz"."""
+    """One value of a run file. `place`: how messages name it, "run.yaml, line 3, decision_hz"; `single`: KEY=VALUE."""
 
     key: str
     value: Any
     place: str
+    single: bool = False
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -51,16 +51,24 @@ class CommandParser(argparse.ArgumentParser):
             return super().parse_known_args(words, namespace)
         space = argparse.Namespace() if namespace is None else namespace
         files, words = _taken(words)
-        front: dict[str, list[str]] = {}  # by name: a later file overrides an earlier one
+        taken: dict[str, tuple[list[str], bool]] = {}  # by name: words, and whether they are of KEY=VALUE
         for setting in (one for file in files for one in settings_of(file)):
             option = self._option(setting)
             given = option_words(option, setting)
             checked = _checked(option, given, setting)
+            before, extends = taken.get(option.name, ([], False))
+            if option.spec.repeated and extends and setting.single:  # as a flag that is given several times
+                given = [*before, *given]
+                checked = _checked(option, given, setting)
+            taken[option.name] = given, setting.single
             if option.spec.expert:
                 setattr(space, option.dest, getattr(checked, option.dest))
-            elif not (option.spec.repeated and any(word.partition("=")[0] == option.flag for word in words)):
-                front[option.name] = given
-        parsed, unknown = super().parse_known_args([*itertools.chain(*front.values()), *words], space)
+        front: list[str] = []
+        for name, (given, _) in taken.items():
+            option = self.declared[name]
+            on_line = option.spec.repeated and any(word.partition("=")[0] == option.flag for word in words)
+            front += [] if option.spec.expert or on_line else given
+        parsed, unknown = super().parse_known_args(front + words, space)
         if getattr(parsed, "config", None):  # "--conf x": argparse takes it for --config, but its value was not read
             self.error(f"{FLAG}: write it in full")
         return parsed, unknown
@@ -110,7 +118,7 @@ def settings_of(text: str) -> Iterator[RunFileSetting]:
         if value in ("true", "false") or value.startswith("["):
             with contextlib.suppress(yaml.YAMLError):  # a text that begins with "["
                 read = user_yaml.parse(value, user_yaml.PlainTexts)
-        yield RunFileSetting(key, read, f"{FLAG} {key}")
+        yield RunFileSetting(key, read, f"{FLAG} {key}", single=True)
         return
     path = Path(text)
     try:

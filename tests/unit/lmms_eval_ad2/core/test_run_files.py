@@ -70,6 +70,13 @@ def test_a_list_or_switch_of_a_file_is_replaced_not_extended(tmp_path: Path) -> 
     assert parsed("o", *later, "--value", "c=3", "--value=d=4").value == ("c=3", "d=4")
 
 
+def test_a_repeated_option_is_given_once_for_each_value(tmp_path: Path) -> None:
+    file = run_file(tmp_path, "named: [x=0]\nvalue: [x=0]\n")
+    words = ("--agent", "a", "--suite", "s", "--config", file, "--config", "named=a=1", "--config", "named=b=2")
+    assert parsed("o", *words).named == ("a=1", "b=2")
+    assert parsed("o", *words, "--config", "value=a=1", "--config", "value=b=2").value == ("a=1", "b=2")
+
+
 def test_a_shortened_flag_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed("o", "--agent", "a", "--suite", "s", "--conf", "rate_hz=2")
