@@ -6,7 +6,8 @@
     decision_hz: 5        # an expert's option: it has no flag of its own
 
 A key is an option's name with underscores. Options on the command line override those of files, and later files
-earlier ones; KEY=VALUE of an option that may be repeated is given once for each value. Values go through the parser of the command line, so that both are checked alike.
+earlier ones; KEY=VALUE of an option that may be repeated is given once for each value. Values go through the parser
+of the command line, so that both are checked alike.
 """
 
 from __future__ import annotations
