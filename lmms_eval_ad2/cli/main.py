@@ -14,6 +14,7 @@ from lmms_eval_ad2.core import plugins
 from lmms_eval_ad2.core.command_errors import run_command
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.printed import one_line, print_logs_safely
+from lmms_eval_ad2.core.run_files import CommandParser
 from lmms_eval_ad2.core.version import __version__
 
 # The order of `ad2 --help`: first what most people need; commands of other distributions follow by name.
@@ -77,7 +78,9 @@ def _parsed(words: Sequence[str]) -> argparse.Namespace:
     top = parser(words)
     args, unknown = top.parse_known_args(words)
     if unknown:
-        getattr(args.func, "parser", top).error(f"unrecognized arguments: {one_line(' '.join(unknown))}")
+        command = getattr(args.func, "parser", top)
+        hint = command.hint(unknown) if isinstance(command, CommandParser) else ""
+        command.error(f"unrecognized arguments: {one_line(' '.join(unknown))}{one_line(hint)}")
     return args
 
 

@@ -74,6 +74,14 @@ class CommandParser(argparse.ArgumentParser):
             self.error(f"{FLAG}: write it in full")
         return parsed, unknown
 
+    def hint(self, unknown: Sequence[str]) -> str:
+        """What to write instead of the first of these words that is the flag of an option without one."""
+        for word in unknown:
+            name = word.partition("=")[0].removeprefix("--").replace("-", "_")
+            if word.startswith("--") and name in self.declared and self.declared[name].spec.expert:
+                return f"; {word.partition('=')[0]} is a key: {FLAG} {name}=VALUE"
+        return ""
+
     def _option(self, setting: RunFileSetting) -> RunFileOption:
         name = setting.key.replace("-", "_")
         if name not in self.declared:

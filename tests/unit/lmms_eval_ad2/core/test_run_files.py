@@ -11,6 +11,7 @@ import pytest
 
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.core.options import ExclusiveOptions, add_command, option
+from lmms_eval_ad2.core.run_files import CommandParser
 
 PLACE = ExclusiveOptions(required=True)
 
@@ -136,3 +137,13 @@ def test_an_option_without_a_flag_is_not_on_the_command_line(capsys: pytest.Capt
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(Ad2Error, match=r"--config none\.yaml: not a readable YAML file"):
         parsed("o", "--agent", "a", "--suite", "s", "--config", "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [(["--rate-hz", "5"], "; --rate-hz is a key: --config rate_hz=VALUE"),
+     (["x", "--grain=off"], "; --grain is a key: --config grain=VALUE"), (["--agents"], ""), (["rate_hz"], "")],
+)  # fmt: skip
+def test_the_flag_of_an_option_without_one_names_its_key(words: list[str], expected: str) -> None:
+    parser = add_command(argparse.ArgumentParser().add_subparsers(), "drive", lambda read: 0, DriveOptions)
+    assert isinstance(parser, CommandParser) and parser.hint(words) == expected
