@@ -12,7 +12,7 @@ from closedloop_plugin.driver.agent import Agent
 from closedloop_plugin.driver.agents.make import BUILT_IN, SPEAKING, answers_in_text, cameras_of, make_agent
 from closedloop_plugin.driver.agents.model_backend import ModelBackend
 from closedloop_plugin.driver.interpreter import Interpreter
-from closedloop_plugin.driver.interpreters.make import make_hybrid, make_interpreter, tasks_for
+from closedloop_plugin.driver.interpreters.make import HybridInterpreter, make_interpreter, tasks_for
 from closedloop_plugin.runner.assemble import DriverSetup
 from closedloop_plugin.runner.options import DriverOptions
 from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -132,7 +132,7 @@ def interpreter_of(
         make_interpreter(s, "rules" if s == "rules" else "cng", rules, **more)
         for s in (spec, options.interpreter2 or "rules")
     )
-    return make_hybrid(first, second)
+    return HybridInterpreter(first, second)
 
 
 def _view(options: DriverOptions) -> str:

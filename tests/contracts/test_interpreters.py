@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 
 import pytest
 from support.closedloop.models import FakeModel, decision_of, decision_request
@@ -13,10 +14,12 @@ from closedloop_plugin.core.state import Decision
 from closedloop_plugin.driver.agents.model_backend import ModelReply
 from closedloop_plugin.driver.interpreter import Interpreter
 from closedloop_plugin.driver.interpreters.describers import OfflineDescriber
-from closedloop_plugin.driver.interpreters.make import MODES, cng, dcs, make_hybrid, make_interpreter
+from closedloop_plugin.driver.interpreters.make import MODES, HybridInterpreter, make_interpreter, model_interpreter
 from closedloop_plugin.driver.interpreters.rules import RuleInterpreter
 from closedloop_plugin.driver.prompts.texts import PromptTexts
 from lmms_eval_ad2.testing.fake_endpoint import serve
+
+cng, dcs = partial(model_interpreter, "cng"), partial(model_interpreter, "dcs")
 
 pytestmark = pytest.mark.integration
 
@@ -36,7 +39,7 @@ MAKERS = {
     "cng of nonsense": lambda: cng(_model("hello"), TEXTS, RULES),
     "dcs out of the set": lambda: dcs(_model('{"throttle": 0.31, "steer": 0, "brake": 0}'), TEXTS, RULES),
     "cng that fails": lambda: cng(_model(ModelReply(error="timeout: 1 s")), TEXTS, RULES),
-    "hybrid": lambda: make_hybrid(cng(_model(), TEXTS, RULES), RuleInterpreter(RULES)),
+    "hybrid": lambda: HybridInterpreter(cng(_model(), TEXTS, RULES), RuleInterpreter(RULES)),
 }
 
 

@@ -17,10 +17,10 @@ a run of the expert need not spend.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from closedloop_plugin.core.image_encoding import common_encodings, image_encodings, image_for
 from closedloop_plugin.core.profiles import Profile
@@ -183,7 +183,8 @@ def _nothing_to_interpret(decision: Decision) -> str | None:
     return None if any(text.strip() for text in commands) else "no_answer"
 
 
-def cng(
+def model_interpreter(
+    mode: Literal["cng", "dcs"],
     backend: ModelBackend,
     texts: PromptTexts,
     profile: Profile,
@@ -192,39 +193,27 @@ def cng(
     official: bool = False,
     situation: str | None = None,
 ) -> ModelInterpreter:
-    """Continuous Numerical Generation (Bench2ADVLM section 3.1): the model writes the control as numbers."""
-    return ModelInterpreter(
-        "cng", backend, read_cng, texts, profile, describer=describer, official=official, situation=situation
-    )
+    """The slow system of a mode of Bench2ADVLM section 3.1.
 
+    cng, Continuous Numerical Generation: the model writes the control as numbers. dcs, Discrete Classification
+    Selection: it chooses from the profile's sets.
+    """
 
-def dcs(
-    backend: ModelBackend,
-    texts: PromptTexts,
-    profile: Profile,
-    describer: SceneDescriber | None = None,
-    *,
-    official: bool = False,
-    situation: str | None = None,
-) -> ModelInterpreter:
-    """Discrete Classification Selection (Bench2ADVLM section 3.1): the model chooses from the profile's sets."""
-    choices = {
-        "throttle_set": _listed(profile.throttle_set),
-        "steer_set": _listed(profile.steer_set),
-        "brake_set": _listed(profile.brake_set),
-    }
-
-    def read(reply: str, adapted: list[str] | None) -> Control:
+    def read_choice(reply: str, adapted: list[str] | None) -> Control:
         return read_dcs(reply, profile, adapted)
 
+    names = ("throttle_set", "steer_set", "brake_set") if mode == "dcs" else ()
     return ModelInterpreter(
-        "dcs", backend, read, texts, profile, describer=describer, choices=choices, official=official,
+        mode,
+        backend,
+        read_choice if mode == "dcs" else read_cng,
+        texts,
+        profile,
+        describer=describer,
+        choices={name: ", ".join(f"{value:g}" for value in getattr(profile, name)) for name in names},
+        official=official,
         situation=situation,
-    )  # fmt: skip
-
-
-def _listed(values: Iterable[float]) -> str:
-    return ", ".join(f"{v:g}" for v in values)
+    )
 
 
 MODES = ("cng", "dcs", "rules", "hybrid")
@@ -244,7 +233,7 @@ def make_interpreter(
     situation: str | None = None,
     make_model: Callable[..., ModelBackend] | None = None,
 ) -> Interpreter:
-    """The interpreter for `spec` and `mode`. Raises Ad2Error, in one line. For mode "hybrid" see make_hybrid.
+    """The interpreter for `spec` and `mode`. Raises Ad2Error, in one line. For mode "hybrid" see HybridInterpreter.
 
     `official`, `situation`: see ModelInterpreter. `make_model`: of its models; None: make_backend.
     """
@@ -263,15 +252,11 @@ def make_interpreter(
         raise Ad2Error(f"no interpreter '{spec}'; known: rules, endpoint:MODEL@http://host:port/v1, lmms:NAME,...")
 
     texts = texts_of(prompts)
-    build = cng if mode == "cng" else dcs
     model_of = make_model or make_backend
     seen = _describer(describer, texts, lambda spec: model_of(spec, cache=cache, seed=seed))
-    return build(model_of(spec, cache=cache, seed=seed), texts, profile, seen, official=official, situation=situation)
-
-
-def make_hybrid(first: Interpreter, second: Interpreter) -> HybridInterpreter:
-    """Uses `second` if the fast system sees a threat, else `first`. The agent needs the task "threat"."""
-    return HybridInterpreter(first, second)
+    backend = model_of(spec, cache=cache, seed=seed)
+    kind: Literal["cng", "dcs"] = "cng" if mode == "cng" else "dcs"
+    return model_interpreter(kind, backend, texts, profile, seen, official=official, situation=situation)
 
 
 def tasks_for(interpreter: Interpreter, tasks: Sequence[str]) -> tuple[str, ...]:

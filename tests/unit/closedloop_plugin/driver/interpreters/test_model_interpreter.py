@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,10 +17,8 @@ from closedloop_plugin.driver.agents.model_backend import ModelReply
 from closedloop_plugin.driver.interpreters.describers import ModelDescriber, OfflineDescriber, image_statistics
 from closedloop_plugin.driver.interpreters.make import (
     HybridInterpreter,
-    cng,
-    dcs,
-    make_hybrid,
     make_interpreter,
+    model_interpreter,
     tasks_for,
     threat,
 )
@@ -28,6 +27,8 @@ from closedloop_plugin.driver.prompts.texts import PromptTexts
 from lmms_eval_ad2.core.errors import Ad2Error
 from lmms_eval_ad2.testing.fake_endpoint import serve
 from lmms_eval_ad2.testing.fake_replies import asked
+
+cng, dcs = partial(model_interpreter, "cng"), partial(model_interpreter, "dcs")
 
 TEXTS, RULES = PromptTexts.load(), profile("bench2advlm")
 REPLY = '{"throttle": 0.3, "steer": -0.2, "brake": 0}'
@@ -225,8 +226,8 @@ def test_a_threat_selects_the_second_system_and_any_other_answer_the_first() -> 
 
 
 def test_hybrid_is_local_only_if_both_are_and_needs_the_threat_task() -> None:
-    both = make_hybrid(RuleInterpreter(RULES), RuleInterpreter(RULES))
-    assert both.local and not make_hybrid(RuleInterpreter(RULES), _Fixed("x", 0)).local
+    both = HybridInterpreter(RuleInterpreter(RULES), RuleInterpreter(RULES))
+    assert both.local and not HybridInterpreter(RuleInterpreter(RULES), _Fixed("x", 0)).local
     assert tasks_for(both, ("action",)) == ("action", "threat") == tasks_for(both, ("action", "threat"))
     assert tasks_for(RuleInterpreter(RULES), ("action",)) == ("action",)
 
@@ -304,7 +305,7 @@ def test_hybrid_mode_over_one_endpoint() -> None:
 
     with serve(reply=reply) as server:
         spec = f"endpoint:m@{server.url}"
-        hybrid = make_hybrid(make_interpreter(spec, "cng", RULES), make_interpreter(spec, "dcs", RULES))
+        hybrid = HybridInterpreter(make_interpreter(spec, "cng", RULES), make_interpreter(spec, "dcs", RULES))
         agent = make_agent(spec, tasks=tasks_for(hybrid, ("action",)))
         requests = [decision_request(f"e{i}", speed=float(i)) for i in range(3)]
         results = hybrid.interpret(list(zip(requests, agent.decide(requests), strict=True)))
