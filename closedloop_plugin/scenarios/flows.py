@@ -15,7 +15,6 @@ from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 MOST = 14  # cars of a flow
 KNOWN = 4  # next cars of a flow that privileged agents know of
 TIMEOUT_S = 240.0  # after which CARLA ends a flow, as an infraction (ScenarioTimeout)
-CAR_M = 4.8  # length of a car
 HEAD_ON_GAP = 16.0  # m kept to an ego head-on, so that it can return to its lane
 NOSE_M = 2.3  # from the ego's centre to its bumper
 # Assumed driving of the ego: acceleration (m/s2), share of the speed limit, lateral acceleration in bends (m/s2).

@@ -24,7 +24,6 @@ from lmms_eval_ad2.parsing.question_words import (
 )
 from lmms_eval_ad2.parsing.revisions import REVISION
 
-_THERE = re.compile(r"\bthere(?:'s| is| are| was| were| isn't| aren't| wasn't| seems to be| appears to be)\b")
 _THERE_ONLY = re.compile(
     r"(?P<head>\bthere(?:'s| is| are| was| were)) (?:indeed |only |exactly |just )?(?:one|two|three"
     r"|four|none|some|several|many|\d+)\b(?! other)"

@@ -22,7 +22,6 @@ from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existi
 from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 
-ROWS = {"mini": 193, "test": 2123, "val": 18455}
 MOST_MERGED = 64 << 20  # characters of the Chinese rows, which are in memory together
 _ROW = 500  # characters counted for a row beside its texts
 _SPLIT = re.compile(r"(?:^|[^a-z])(mini|test|val|train)(?:[^a-z]|$)")
