@@ -245,7 +245,7 @@ class ThreatActor(_ClosedModel):
 class ThreatSpec(ThreatActor):
     """One threat: its first adversary, up to MOST_FURTHER further ones, and the conditions.
 
-    `further`: act in the same scenario, each with its own place and trigger; pairs.py says which go together.
+    `further`: act in the same scenario, each with its own place and trigger; words.py says which go together.
     """
 
     ego_light: EgoLight = EgoLight.CYCLE

@@ -168,7 +168,7 @@ def blank_records(
 ) -> Iterator[Record]:
     """Yield records of all images below `root`, ordered by path. Raises Ad2Error if there is none or one is broken.
 
-    boxes: file of the objects' boxes; selection: which of them get a region record (marked_boxes.py).
+    boxes: file of the objects' boxes; selection: which of them get a region record (read_boxes).
     """
     asks = tuple(asks)
     pictures = sorted(p for p in root.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())

@@ -45,7 +45,7 @@ class FolderProject(ABC, Generic[ReviewT]):
     # -- saving ----------------------------------------------------------------------------------------------------
 
     def save(self, reviewer: str, number: int, field: str, value: Any) -> ReviewT:
-        """Save the field complete, note, mark or letter (actions.py)."""
+        """Save the field complete, note, mark or letter (review_log.py)."""
         return self._save(reviewer, number, field, field, value)
 
     def _save(self, reviewer: str, number: int, field: str, action: str, value: Any) -> ReviewT:
